@@ -173,8 +173,8 @@ struct NormParams {
 //           6 struct Row [n_rows] (?): results of unused rows may be skipped
 //           7 norm weight f32 [n_in] (?): an RMS norm of the rows of in, f32, before the product;
 //             with kMatmulLayerNorm weight and bias f32 [2, n_in]: a layer norm
-// Weight::int8_rows, gate_rows, norm_rows and layer_norm_rows say for how many contiguous rows
-// there are int8 rows, gates and norms.
+// Weight::int8_rows, gate_rows, gate_from_rows, norm_rows and layer_norm_rows say for how many
+// contiguous rows there are int8 rows, gates and norms.
 VESPER_CONST(kMatmulResidualByRow, 1u);  // residual is [rows_per_batch, n_out] for every batch;
                                          // otherwise it has the layout of out and may alias it
 VESPER_CONST(kMatmulGated, 2u);          // out[r, o] = activation(sum of o) * sum of n_out + o: the

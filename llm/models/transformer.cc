@@ -298,7 +298,8 @@ TransformerStack::BlockInput TransformerStack::emit_hidden(
   const BlockInput in = emit_norm_before(table, stem + "_norm", norm, up.weight, n_rows, dtype, x);
   if (!config_.gated_ffn) {
     emit_first(table, stem + ".up", up, rows, in, hidden_, hidden_dtype, activation);
-  } else if (n_rows <= up.weight.gate_rows && activation <= kActivationSigmoid) {
+  } else if ((n_rows <= up.weight.gate_rows || n_rows >= up.weight.gate_from_rows) &&
+             activation <= kActivationSigmoid) {
     emit_first(table, stem + ".gate_up", up, rows, in, hidden_, hidden_dtype, activation, true);
   } else {
     emit_first(table, stem + ".gate_up", up, rows, in, gate_up_, dtype);

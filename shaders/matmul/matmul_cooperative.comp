@@ -6,6 +6,9 @@
 // bytes of padding, so that the rows of a matrix are in different banks. Starts and strides of `in`
 // must be multiples of 8 elements.
 //
+// In a gated product, each eight rows of weights in a tile are four gates and the four rows that they
+// are the gates of, so that eight sums of a matrix are four outputs.
+//
 // kSplits workgroups may divide the columns of a tile. Each writes its sums to `partials`, and the
 // last to finish adds them, always in the same order.
 // Grid: (blocks of outputs, blocks of rows, kSplits).
@@ -65,6 +68,7 @@ const uint kAcross = kSubgroupOuts / kSide;
 const uint kSubgroupsAcross = kTileOuts / kSubgroupOuts;
 const uint kSubgroups = kTileRows / kSubgroupRows * kSubgroupsAcross;
 const uint kStagePitch = kSide / 4 + 1;  // of vectors
+const bool kGated = (kFlags & kMatmulGated) != 0;
 
 const uint kWeightTile = kTileRows * kPitch;
 const uint kTileVectors = kTileRows * kTileOuts / 4;  // of the sums of a tile
@@ -125,19 +129,38 @@ uvec4 block_halves(CodeBlock block, uint i) {
   return pack_halves(low, high);
 }
 
+// The row of the weight that is row `row` of the tile.
+uint weight_row(uint row) {
+  uint at = gl_WorkGroupID.x * kTileOuts + row;
+  if (!kGated) return min(at, p.n_out - 1);
+  uint o = min(at / 8 * 4 + at % 4, p.n_out - 1);
+  return at % 8 < 4 ? o : p.n_out + o;
+}
+
 // The block of 32 columns that a thread loads for row `row` of the tile. After the last column it
 // is the last block, which is multiplied with zeros.
 CodeBlock load_tile_block(uint row, uint k) {
-  uint o = min(gl_WorkGroupID.x * kTileOuts + row, p.n_out - 1);
-  return load_block(weight, scale, o, p.n_in, min(k, p.n_in - 32));
+  return load_block(weight, scale, weight_row(row), p.n_in, min(k, p.n_in - 32));
 }
 
-// Outputs o to o + 3 of a row that starts at `start`.
-vec4 finish(vec4 value, uint o, uint start, uint batch_row) {
-  if ((kPresent & kHasScale) != 0) value *= Vec4Buffer(scale).v[o / 4];
-  if ((kPresent & kHasBias) != 0) value += Vec4Buffer(bias).v[o / 4];
+// Four sums of rows o to o + 3 of the weight, with their scale and bias.
+vec4 completed(vec4 sum, uint o) {
+  if ((kPresent & kHasScale) != 0) sum *= Vec4Buffer(scale).v[o / 4];
+  if ((kPresent & kHasBias) != 0) sum += Vec4Buffer(bias).v[o / 4];
+  return sum;
+}
+float completed(float sum, uint o) {
+  if ((kPresent & kHasScale) != 0) sum *= F32Buffer(scale).v[o];
+  if ((kPresent & kHasBias) != 0) sum += F32Buffer(bias).v[o];
+  return sum;
+}
+
+// Outputs o to o + 3 of a row that starts at `start`. `other`: the sums that the gates multiply.
+vec4 finish(vec4 value, vec4 other, uint o, uint start, uint batch_row) {
+  value = completed(value, o);
   value = vec4(activate(kActivation, value.x), activate(kActivation, value.y),
                activate(kActivation, value.z), activate(kActivation, value.w));
+  if (kGated) value *= completed(other, p.n_out + o);
   if ((kPresent & kHasResidual) != 0) {
     uint from = (kFlags & kMatmulResidualByRow) != 0 ? batch_row * p.n_out : start;
     value += Vec4Buffer(residual).v[(from + o) / 4];
@@ -145,26 +168,29 @@ vec4 finish(vec4 value, uint o, uint start, uint batch_row) {
   return value;
 }
 
-// Outputs o to o + 7 of row r.
-void finish_outputs(uint r, uint o, vec4 low, vec4 high) {
-  uint batch_row = r % p.rows_per_batch;
+// Eight sums of row r, columns i to i + 7 of the tiles: eight outputs, or four with gates.
+void finish_outputs(uint r, uint i, vec4 low, vec4 high) {
+  uint batch_row = r % p.rows_per_batch, o = kGated ? i / 2 : i;
   uint start = r / p.rows_per_batch * p.out_batch_stride + batch_row * p.out_row_stride;
   if (kAlignedOut != 0) {
-    low = finish(low, o, start, batch_row);
-    high = finish(high, o + 4, start, batch_row);
+    vec4 first = finish(low, high, o, start, batch_row), second = vec4(0.0);
+    if (!kGated) second = finish(high, high, o + 4, start, batch_row);
     if (kOutDtype == kDTypeF16) {
-      UVec4Buffer(out_).v[(start + o) / 8] = pack_halves(low, high);
+      uvec4 halves = pack_halves(first, second);
+      if (kGated) {
+        UVec2Buffer(out_).v[(start + o) / 4] = halves.xy;
+      } else {
+        UVec4Buffer(out_).v[(start + o) / 8] = halves;
+      }
     } else {
-      Vec4Buffer(out_).v[(start + o) / 4] = low;
-      Vec4Buffer(out_).v[(start + o) / 4 + 1] = high;
+      Vec4Buffer(out_).v[(start + o) / 4] = first;
+      if (!kGated) Vec4Buffer(out_).v[(start + o) / 4 + 1] = second;
     }
     return;
   }
-  for (uint e = 0; e < 8 && o + e < p.n_out; ++e) {
-    float value = e < 4 ? low[e] : high[e - 4];
-    if ((kPresent & kHasScale) != 0) value *= F32Buffer(scale).v[o + e];
-    if ((kPresent & kHasBias) != 0) value += F32Buffer(bias).v[o + e];
-    value = activate(kActivation, value);
+  for (uint e = 0; e < (kGated ? 4 : 8) && o + e < p.n_out; ++e) {
+    float value = activate(kActivation, completed(e < 4 ? low[e] : high[e - 4], o + e));
+    if (kGated) value *= completed(high[e], p.n_out + o + e);
     if ((kPresent & kHasResidual) != 0) {
       uint at = (kFlags & kMatmulResidualByRow) != 0 ? batch_row * p.n_out : start;
       value += F32Buffer(residual).v[at + o + e];
@@ -177,6 +203,7 @@ void main() {
   uint thread = gl_LocalInvocationID.x;
   uint first_row = gl_WorkGroupID.y * kTileRows;
   uint first_out = gl_WorkGroupID.x * kTileOuts;
+  uint n_sums = kGated ? 2 * p.n_out : p.n_out;
   uint columns = padded_columns(p.n_in);
   uint n_steps = (columns + kDepth - 1) / kDepth;
   uint first_column = n_steps * gl_WorkGroupID.z / kSplits * kDepth;
@@ -194,7 +221,7 @@ void main() {
   }
   uint weight_out[kWeightLoads];
   [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
-    weight_out[i] = min(first_out + load_row + i * kStep, p.n_out - 1);
+    weight_out[i] = weight_row(load_row + i * kStep);
   }
 
   MATRIX_SUM sums[kDown * kAcross];
@@ -308,7 +335,7 @@ void main() {
       vec4 low = uintBitsToFloat(tiles[from]), high = uintBitsToFloat(tiles[from + 1]);
       row += tile_row + m / kAcross * kSide;
       column += tile_out + m % kAcross * kSide;
-      if (first_row + row < p.n_rows && first_out + column < p.n_out) {
+      if (first_row + row < p.n_rows && first_out + column < n_sums) {
         if (kSplits == 1) {
           finish_outputs(first_row + row, first_out + column, low, high);
         } else {
@@ -331,7 +358,7 @@ void main() {
   if (thread == 0) counters.v[tile] = 0;
   for (uint i = thread; i < kTileVectors / 2; i += kThreads) {
     uint row = i / (kTileOuts / 8), column = i % (kTileOuts / 8) * 8;
-    if (first_row + row >= p.n_rows || first_out + column >= p.n_out) continue;
+    if (first_row + row >= p.n_rows || first_out + column >= n_sums) continue;
     vec4 low = vec4(0.0), high = vec4(0.0);
     [[unroll]] for (uint part = 0; part < kSplits; ++part) {
       uint at = first_partial + part * kTileVectors + i * 2;

@@ -31,8 +31,9 @@ void KernelPlanner::matmul(const MatmulParams& p) {
   if (p.n_rows <= std::min(vector_rows, kMaxVectorRows) && p.rows_per_batch >= p.n_rows) {
     return matmul_vector(p, has);
   }
-  require(!present(7) && (p.flags & kMatmulGated) == 0, "few rows for a norm or gates");
+  require(!present(7), "few rows for a norm");
   if (cooperative) return matmul_cooperative(p, has);
+  require((p.flags & kMatmulGated) == 0, "matrix units or few rows for gates");
   uint32_t tile = 64;
   if (capabilities_.max_workgroup_threads >= 256 &&
       uint64_t{blocks(p.n_rows, 128)} * blocks(p.n_out, 128) >= tuning_.large_tile_groups) {
@@ -53,6 +54,14 @@ bool KernelPlanner::rows_aligned(const MatmulParams& p, uint32_t n) const {
          address(1) % std::min<uint64_t>(16, n * element) == 0;
 }
 
+namespace {
+
+uint32_t weight_rows(const MatmulParams& p) {
+  return (p.flags & kMatmulGated) != 0 ? 2 * p.n_out : p.n_out;
+}
+
+}  // namespace
+
 void KernelPlanner::matmul_cooperative(const MatmulParams& p, uint32_t has) {
   const auto [tile, n_splits] = choose_tile(p);
   const uint32_t side = capabilities_.matrix_m;
@@ -72,7 +81,7 @@ void KernelPlanner::matmul_cooperative(const MatmulParams& p, uint32_t has) {
           storage(p.weight_format), p.activation, n_splits});
   push_addresses(6);
   push(&p, sizeof p);
-  plan_.groups = {blocks(p.n_out, tile.outs), blocks(p.n_rows, tile.rows), n_splits};
+  plan_.groups = {blocks(weight_rows(p), tile.outs), blocks(p.n_rows, tile.rows), n_splits};
   if (n_splits == 1) return;
   const uint64_t scratch_addresses[2] = {};
   push(scratch_addresses, sizeof scratch_addresses);
@@ -90,7 +99,8 @@ KernelPlanner::TileChoice KernelPlanner::choose_tile(const MatmulParams& p) cons
     const uint32_t shared = (tile.rows + tile.outs) * (tile.depth * 2 + 16) + 4;
     if (shared > capabilities_.shared_bytes) continue;
     // Splits pay only if there are fewer tiles than processors.
-    const uint64_t n_tiles = uint64_t{blocks(p.n_rows, tile.rows)} * blocks(p.n_out, tile.outs);
+    const uint64_t n_tiles =
+        uint64_t{blocks(p.n_rows, tile.rows)} * blocks(weight_rows(p), tile.outs);
     uint32_t first = 1, last = n_tiles < n_processors() ? kMostSplits : 1;
     if (tuning_.matmul_splits != 0) first = last = tuning_.matmul_splits;
     const uint32_t n_steps = blocks(p.n_in, tile.depth);
@@ -108,7 +118,7 @@ KernelPlanner::TileChoice KernelPlanner::choose_tile(const MatmulParams& p) cons
 uint64_t KernelPlanner::estimated_ns(const MatmulParams& p, const TileChoice& choice) const {
   const auto& [tile, n_splits] = choice;
   const uint64_t groups =
-      uint64_t{blocks(p.n_rows, tile.rows)} * blocks(p.n_out, tile.outs) * n_splits;
+      uint64_t{blocks(p.n_rows, tile.rows)} * blocks(weight_rows(p), tile.outs) * n_splits;
   // In full rounds every processor runs `at_once` workgroups, in the last one perhaps fewer.
   const uint64_t processors = n_processors(), of_round = tile.at_once * processors;
   const uint64_t full = groups / of_round, last = groups % of_round;

@@ -13,6 +13,7 @@ struct MatmulCase {
   uint32_t activation = kActivationNone;
   bool bias = true, residual = false;
   Compute compute = Compute::kF32;
+  bool gated = false;
 };
 
 std::string case_name(const testing::TestParamInfo<MatmulCase>& info) {
@@ -45,10 +46,13 @@ TEST_P(MatmulTiles, AllEqualAPlainLoop) {
 // Later runs find the counters of split columns as the first one left them.
 void Matmul::check(const MatmulCase& c, uint32_t n_runs) {
   engine_.seed(c.rows * 7919 + c.n_out * 31 + c.n_in);
+  const uint32_t n_sums = c.gated ? 2 * c.n_out : c.n_out;
   std::vector<float> in = random(size_t{c.rows} * c.n_in);
-  std::vector<float> weight = random(size_t{c.n_out} * c.n_in);
-  std::vector<float> bias = random(c.n_out), residual = random(size_t{c.rows} * c.n_out);
-  const Weight uploaded = upload(weight, c.n_out, c.n_in, c.file, c.compute);
+  std::vector<float> weight = random(size_t{n_sums} * c.n_in);
+  std::vector<float> bias = random(n_sums), residual = random(size_t{c.rows} * c.n_out);
+  const Weight uploaded = upload(weight, n_sums, c.n_in, c.file, c.compute);
+  // Only matrix units have gates of many rows.
+  if (c.gated && c.rows < uploaded.gate_from_rows) return;
   const Operand in_buffer = store(in, c.in);
   MatmulParams p{};
   p.n_rows = p.rows_per_batch = c.rows;
@@ -58,6 +62,7 @@ void Matmul::check(const MatmulCase& c, uint32_t n_runs) {
   p.out_dtype = static_cast<uint32_t>(c.out);
   p.weight_format = uploaded.format;
   p.activation = c.activation;
+  p.flags = c.gated ? kMatmulGated : 0;
   Operand out;
   for (uint32_t i = 0; i < n_runs; ++i) {
     out = poisoned(residual.size(), c.out);
@@ -73,13 +78,23 @@ void Matmul::check(const MatmulCase& c, uint32_t n_runs) {
   const double tolerance = halves ? 2e-3 : 1e-5;
   for (uint32_t r = 0; r < c.rows; ++r) {
     for (uint32_t o = 0; o < c.n_out; ++o) {
-      double sum = c.bias ? bias[o] : 0.0, size = std::abs(sum);
-      for (uint32_t k = 0; k < c.n_in; ++k) {
-        const double product = double{in[size_t{r} * c.n_in + k]} * weight[size_t{o} * c.n_in + k];
-        sum += product;
-        size += std::abs(product);
+      const auto product = [&](uint32_t row, double& size) {
+        double sum = c.bias ? bias[row] : 0.0;
+        size = std::abs(sum);
+        for (uint32_t k = 0; k < c.n_in; ++k) {
+          const double x = double{in[size_t{r} * c.n_in + k]} * weight[size_t{row} * c.n_in + k];
+          sum += x;
+          size += std::abs(x);
+        }
+        return sum;
+      };
+      double size = 0, other_size = 0;
+      double sum = test::plain_activation(c.activation, product(o, size));
+      if (c.gated) {
+        const double other = product(c.n_out + o, other_size);
+        size = size * (std::abs(other) + other_size) + std::abs(sum) * other_size;
+        sum *= other;
       }
-      sum = test::plain_activation(c.activation, sum);
       const size_t at = size_t{r} * c.n_out + o;
       if (c.residual) {
         sum += residual[at];
@@ -215,7 +230,11 @@ INSTANTIATE_TEST_SUITE_P(, MatmulTiles,
                          testing::Values(MatmulCase{390, 330, 264, f16, f16, f32, kActivationGelu,
                                                     true, true, Compute::kF16},
                                          MatmulCase{390, 333, 200, i8, f32, f16, 0, true, false,
-                                                    Compute::kF16}),
+                                                    Compute::kF16},
+                                         MatmulCase{390, 168, 264, f16, f16, f16, kActivationSilu,
+                                                    false, false, Compute::kF16, true},
+                                         MatmulCase{70, 77, 200, i8, f32, f32, kActivationGeluTanh,
+                                                    true, true, Compute::kF16, true}),
                          case_name);
 
 class MatmulLayout : public VulkanTest {};
