@@ -232,7 +232,7 @@ INSTANTIATE_TEST_SUITE_P(, MatmulTiles,
                                          MatmulCase{390, 333, 200, i8, f32, f16, 0, true, false,
                                                     Compute::kF16},
                                          MatmulCase{390, 168, 264, f16, f16, f16, kActivationSilu,
-                                                    false, false, Compute::kF16, true},
+                                                    true, false, Compute::kF16, true},
                                          MatmulCase{70, 77, 200, i8, f32, f32, kActivationGeluTanh,
                                                     true, true, Compute::kF16, true}),
                          case_name);
