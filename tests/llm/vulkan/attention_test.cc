@@ -5,7 +5,6 @@
 #include <string>
 
 #include "llm/dtype/kv_types.h"
-#include "llm/dtype/number_conversion.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
 namespace vesper::attention_test {
@@ -332,22 +331,13 @@ TEST_F(VulkanTest, PagedAttentionIsIndependentOfHeadsAndPartsOfAWorkgroup) {
   std::vector<int32_t> pages(kPages);
   for (uint32_t i = 0; i < kPages; ++i) pages[i] = static_cast<int32_t>(kPages - 1 - i);
   const std::vector<Row> rows = {{0, 0, 800, 0}, {0, -1, 0, 0}, {0, 0, 90, 0}};
-  device();  // sets VESPER_TUNING
-  const std::string before = std::getenv("VESPER_TUNING");
   for (const uint32_t sharing : {1u, 2u, 3u, 4u, 5u, 7u, 8u}) {
     const uint32_t n_heads = sharing * kKvHeads, width = n_heads * kDim;
-    const std::vector<float> q = random(rows.size() * width, 2.0f), sinks = random(n_heads, 3.0f);
+    std::vector<float> q = random(rows.size() * width, 2.0f), sinks = random(n_heads, 3.0f);
     const auto attend = [&](const std::string& tuning, bool has_sinks) {
-      setenv("VESPER_TUNING", (before + "," + tuning).c_str(), 1);
-      const std::unique_ptr<Device> device = open({});
-      setenv("VESPER_TUNING", before.c_str(), 1);
-      const auto store = [&](const auto& values) {
-        const Operand operand = device->allocate(values.size() * sizeof values[0], "operand");
-        device->write(operand, values.data());
-        return operand;
-      };
-      std::vector<float> found(rows.size() * width, -1);
-      const Operand out = store(found);
+      tune(tuning);
+      std::vector<float> unwritten(rows.size() * width, -1.0f);
+      const Operand out = store(unwritten, DType::kF32);
       PagedAttentionParams p{};
       p.n_rows = static_cast<uint32_t>(rows.size());
       p.n_heads = n_heads;
@@ -358,11 +348,12 @@ TEST_F(VulkanTest, PagedAttentionIsIndependentOfHeadsAndPartsOfAWorkgroup) {
       p.pages_per_sequence = kPages;
       p.scale = 0.2f;
       DispatchTable table;
-      emit::paged_attention(table, "attention", p, out, store(q), store(k), store(v), store(rows),
-                            store(pages), has_sinks ? store(sinks) : Operand{});
-      for (int i = 0; i < 2; ++i) device->run(device->record(table));  // counters start again
-      device->read(out, found.data());
-      return found;
+      emit::paged_attention(table, "attention", p, out, store(q, DType::kF32),
+                            store(k, DType::kF32), store(v, DType::kF32), store_structs(rows),
+                            store_structs(pages),
+                            has_sinks ? store(sinks, DType::kF32) : Operand{});
+      for (int i = 0; i < 2; ++i) run(table);  // counters start again
+      return load(out, DType::kF32);
     };
     for (const bool has_sinks : {false, true}) {
       const std::vector<float> expected =
@@ -399,50 +390,25 @@ TEST_P(NewKv, AttentionWritesThemLikeRope) {
   std::vector<int32_t> page_table(kSequences * kPages);
   for (size_t i = 0; i < page_table.size(); ++i) page_table[i] = static_cast<int32_t>(i);
   std::shuffle(page_table.begin(), page_table.end(), engine_);
-  const std::vector<float> qkv = random(size_t{n_rows} * width, 2.0f);
-  const std::vector<float> k = random(page_table.size() * kPageRows * kv_width),
-                           v = random(k.size());
-  const std::vector<float> q_norm = random(c.head_dim), k_norm = random(c.head_dim);
-  const std::vector<float> sinks = random(c.n_heads, 3.0f);
-  const std::vector<float> angles = random(size_t{kPageRows} * kPages * c.n_pairs * 2 + 8);
-  device();  // sets VESPER_TUNING
-  const std::string before = std::getenv("VESPER_TUNING");
+  std::vector<float> qkv = random(size_t{n_rows} * width, 2.0f);
+  std::vector<float> k = random(page_table.size() * kPageRows * kv_width), v = random(k.size());
+  std::vector<float> q_norm = random(c.head_dim), k_norm = random(c.head_dim);
+  std::vector<float> sinks = random(c.n_heads, 3.0f);
+  std::vector<float> angles = random(size_t{kPageRows} * kPages * c.n_pairs * 2 + 8);
   struct Found {
     std::vector<float> out, k, v;
   };
   const auto attend = [&](bool at_once, const std::string& tuning) {
-    setenv("VESPER_TUNING", (before + "," + tuning).c_str(), 1);
-    const std::unique_ptr<Device> device = open({});
-    setenv("VESPER_TUNING", before.c_str(), 1);
-    const auto store = [&](const auto& values) {
-      const Operand operand = device->allocate(values.size() * sizeof values[0], "operand");
-      device->write(operand, values.data());
-      return operand;
-    };
-    const auto numbers = [&](const std::vector<float>& values, DType dtype) {
-      if (dtype == DType::kF32) return store(values);
-      std::vector<uint16_t> halves;
-      for (const float x : values) halves.push_back(f32_to_f16(x));
-      return store(halves);
-    };
-    const auto fetch = [&](const Operand& from, size_t n, DType dtype) {
-      std::vector<float> values(n);
-      if (dtype == DType::kF32) {
-        device->read(from, values.data());
-        return values;
-      }
-      std::vector<uint16_t> halves(n);
-      device->read(from, halves.data());
-      for (size_t i = 0; i < n; ++i) values[i] = f16_to_f32(halves[i]);
-      return values;
-    };
-    const Operand k_pages = numbers(k, c.kv), v_pages = numbers(v, c.kv);
-    const Operand row_buffer = store(rows), pages = store(page_table);
-    const Operand out = store(std::vector<float>(size_t{n_rows} * q_width, -1.0f));
-    const Operand in = numbers(qkv, c.in);
-    const Operand angle_buffer = c.n_pairs != 0 ? store(angles) : Operand{};
-    const Operand q_weight = c.has_norms ? store(q_norm) : Operand{},
-                  k_weight = c.has_norms ? store(k_norm) : Operand{};
+    tune(tuning);
+    const auto numbers = [](std::vector<float>& values) { return store(values, DType::kF32); };
+    const Operand k_pages = store(k, c.kv), v_pages = store(v, c.kv);
+    const Operand row_buffer = store_structs(rows), pages = store_structs(page_table);
+    std::vector<float> unwritten(size_t{n_rows} * q_width, -1.0f);
+    const Operand out = numbers(unwritten);
+    const Operand in = store(qkv, c.in);
+    const Operand angle_buffer = c.n_pairs != 0 ? numbers(angles) : Operand{};
+    const Operand q_weight = c.has_norms ? numbers(q_norm) : Operand{},
+                  k_weight = c.has_norms ? numbers(k_norm) : Operand{};
     PagedAttentionParams p{};
     p.n_rows = n_rows;
     p.n_heads = c.n_heads;
@@ -470,14 +436,12 @@ TEST_P(NewKv, AttentionWritesThemLikeRope) {
                  in, row_buffer, angle_buffer, q_weight, k_weight, k_pages, v_pages, pages);
     }
     emit::paged_attention(table, "attention", p, out, in, k_pages, v_pages, row_buffer, pages,
-                          c.has_sinks ? store(sinks) : Operand{},
+                          c.has_sinks ? numbers(sinks) : Operand{},
                           at_once ? angle_buffer : Operand{}, at_once ? q_weight : Operand{},
                           at_once ? k_weight : Operand{});
-    const ProgramId program = device->record(table);
     // Twice: what the first run writes does not change the second.
-    for (int i = 0; i < (at_once ? 2 : 1); ++i) device->run(program);
-    return Found{fetch(out, size_t{n_rows} * q_width, DType::kF32), fetch(k_pages, k.size(), c.kv),
-                 fetch(v_pages, v.size(), c.kv)};
+    for (int i = 0; i < (at_once ? 2 : 1); ++i) run(table);
+    return Found{load(out, DType::kF32), load(k_pages, c.kv), load(v_pages, c.kv)};
   };
   const Found wanted = attend(false, "step_attention=1x1,attention_splits=1");
   // After rope, attention reads rounded keys and values, and rounded queries of f16.
@@ -489,7 +453,7 @@ TEST_P(NewKv, AttentionWritesThemLikeRope) {
     for (size_t i = 0; i < found.out.size(); ++i) {
       ASSERT_NEAR(found.out[i], wanted.out[i], tolerance) << i;
     }
-    const double step = c.kv == DType::kF16 ? 2e-3 : c.in == DType::kF16 ? 2e-3 : 1e-6;
+    const double step = c.kv == DType::kF16 || c.in == DType::kF16 ? 2e-3 : 1e-6;
     for (size_t i = 0; i < k.size(); ++i) {
       ASSERT_NEAR(found.k[i], wanted.k[i], step * (1 + std::abs(wanted.k[i]))) << i;
       ASSERT_NEAR(found.v[i], wanted.v[i], step * (1 + std::abs(wanted.v[i]))) << i;
