@@ -54,6 +54,7 @@ void store_float(Address address, uint i, uint dtype, float value) {
 }
 
 vec4 unpack_half4(uvec2 bits) { return vec4(unpackHalf2x16(bits.x), unpackHalf2x16(bits.y)); }
+uvec2 pack_half4(vec4 x) { return uvec2(packHalf2x16(x.xy), packHalf2x16(x.zw)); }
 
 // Four signed bytes, lowest first.
 vec4 unpack_bytes(uint bits) {

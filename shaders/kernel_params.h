@@ -313,6 +313,12 @@ VESPER_CONST(kAttentionWritesKv, 4u);     // no two rows have the same sequence,
                                           // continues with the keys and values of its position.
                                           // Heads of q and k are normed and rotated; keys and
                                           // values are written to the pages (rw), f32 or f16
+// Whether attention can write these keys and values and rotate their heads: a lane has eight
+// dimensions, which are rotated with each other (interleaved) or with eight others.
+VESPER_FUNCTION bool attention_can_write_kv(uint kv_dtypes, uint n_pairs, bool interleaved) {
+  return !kv_is_quantized(key_dtype(kv_dtypes)) && !kv_is_quantized(value_dtype(kv_dtypes)) &&
+         n_pairs % (interleaved ? 4u : 8u) == 0u;
+}
 // What shaders do not have as constants.
 struct PagedAttentionValues {
   uint n_rows, n_heads, n_kv_heads;

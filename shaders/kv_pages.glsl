@@ -49,6 +49,18 @@ void load_kv8(Address pages, uint dtype, uint head, uint row, uint page_rows, ui
   }
 }
 
+// Stores elements d to d + 7 of a row of f32 or f16. d is a multiple of 8.
+void store_kv8(Address pages, uint dtype, uint head, uint row, uint page_rows, uint head_dim, uint d,
+               vec4 low, vec4 high) {
+  uint i = (head * page_rows + row) * head_dim + d;
+  if (dtype == kDTypeF16) {
+    UVec4Buffer(pages).v[i / 8] = uvec4(pack_half4(low), pack_half4(high));
+  } else {
+    Vec4Buffer(pages).v[i / 4] = low;
+    Vec4Buffer(pages).v[i / 4 + 1] = high;
+  }
+}
+
 // The value of finite f16 bits, by integers: drivers may fold unpackHalf2x16(packHalf2x16(x))
 // to x (NVIDIA 580 does), and then codes are not relative to the stored scale.
 float half_value(uint bits) {

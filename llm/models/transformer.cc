@@ -373,13 +373,9 @@ TransformerStack::HeadOperands TransformerStack::head_operands(uint32_t layer) c
 }
 
 bool TransformerStack::attention_writes_kv(uint32_t layer, const CausalContext& context) const {
-  const KvTypes& types = context.self->shape().types;
-  const bool is_quantized =
-      kv_is_quantized(code(types.keys)) || kv_is_quantized(code(types.values));
-  // A lane has eight dimensions. They are rotated with each other, or with eight others.
-  const bool rotates_eights = n_pairs(layer) % (config_.interleaved_rope ? 4 : 8) == 0;
-  return device_writes_kv_ && context.order == PassRowOrder::kOneEach && !is_quantized &&
-         rotates_eights;
+  return device_writes_kv_ && context.order == PassRowOrder::kOneEach &&
+         attention_can_write_kv(context.self->shape().types.codes(), n_pairs(layer),
+                                config_.interleaved_rope);
 }
 
 void TransformerStack::emit_rope(DispatchTable& table, const std::string& label, uint32_t layer,
@@ -474,8 +470,10 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
   attention.soft_cap = config_.attention_soft_cap;
   attention.q_dtype = attention.out_dtype = code(dtype);
   attention.kv_dtypes = self.shape().types.codes();
-  attention.flags = (is_prompt ? kAttentionOneSequence : 0) |
-                    (is_prompt && context.rounds_attention ? kAttentionRounds : 0);
+  attention.interleaved = config_.interleaved_rope;
+  attention.norm_epsilon = config_.norm_epsilon;
+  const uint32_t flags = (is_prompt ? kAttentionOneSequence : 0) |
+                         (is_prompt && context.rounds_attention ? kAttentionRounds : 0);
 
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerWeights& layer = layers_[i];
@@ -484,15 +482,12 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
     BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm,
                                      layer.attn_qkv.weight, n_rows, dtype, x);
     emit_first(table, label + "attn.qkv", layer.attn_qkv, rows, in, qkv_, dtype);
-    HeadOperands heads;
-    attention.flags &= ~kAttentionWritesKv;
-    if (attention_writes_kv(l, context)) {
+    const bool writes_kv = attention_writes_kv(l, context);
+    const HeadOperands heads = writes_kv ? head_operands(l) : HeadOperands{};
+    attention.flags = flags | (writes_kv ? kAttentionWritesKv : 0);
+    attention.n_pairs = n_pairs(l);
+    if (writes_kv) {
       emit_whole_norms(table, label, layer, n_rows, dtype);
-      heads = head_operands(l);
-      attention.flags |= kAttentionWritesKv;
-      attention.n_pairs = n_pairs(l);
-      attention.interleaved = config_.interleaved_rope;
-      attention.norm_epsilon = config_.norm_epsilon;
     } else if (prepares_heads()) {
       emit_rope(table, label, l, n_rows, dtype, context.rows, &self);
     } else {
@@ -512,7 +507,7 @@ void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const 
     if (config_.cross_attention) {
       const KvCache& source = *context.cross;
       PagedAttentionParams cross = attention;
-      cross.flags &= ~kAttentionWritesKv;
+      cross.flags = flags;
       cross.q_row_stride = q;
       cross.page_rows = source.shape().page_rows;
       cross.pages_per_sequence = source.pages_per_sequence();

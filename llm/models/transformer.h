@@ -147,7 +147,7 @@ class TransformerStack {
   void emit_rope(DispatchTable& table, const std::string& label, uint32_t layer, uint32_t n_rows,
                  DType dtype, const Operand& rows, const KvCache* cache) const;
   uint32_t n_pairs(uint32_t layer) const;  // that are rotated in a head
-  // What the heads of a layer are multiplied with, in rope or paged_attention.
+  // Operands of a layer's rotation and head norms, in rope or paged_attention; absent without them.
   struct HeadOperands {
     Operand angles, q_norm_weight, k_norm_weight;
   };

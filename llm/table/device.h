@@ -98,11 +98,11 @@ struct Weight {
   // Products of this number of rows or fewer read int8 rows, and can write them (MatmulParams); 0:
   // never.
   uint32_t int8_rows = 0;
-  uint32_t gate_rows = 0;  // likewise: can have gates
-  uint32_t gate_from_rows =
-      UINT32_MAX;                // products of this number of rows or more can have them too
+  uint32_t gate_rows = 0;        // likewise: can have gates
   uint32_t norm_rows = 0;        // likewise: can have an RMS norm of their input
   uint32_t layer_norm_rows = 0;  // likewise: can have a layer norm of their input
+  // Products of this number of rows or more can have gates too.
+  uint32_t gate_from_rows = UINT32_MAX;
 };
 
 using ProgramId = uint32_t;

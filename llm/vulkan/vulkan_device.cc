@@ -198,6 +198,7 @@ class VulkanDevice final : public VulkanChoices {
       weight.norm_rows = std::min(tuning.int8_rows, tuning.int8_norm_rows);
       if (weight.int8_rows != 0) weight.format |= kWeightInt8Products;
     }
+    // These products are on matrix units.
     if (of_many != Compute::kF32 && context_.capabilities().has_cooperative_matrix() &&
         layout.n_in % 8 == 0) {
       weight.gate_from_rows = kMaxVectorRows + 1;

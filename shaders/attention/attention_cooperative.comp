@@ -53,7 +53,7 @@ uvec2 visible_keys(uint row) { return visible_rows(row, n_rows, p.causal, p.wind
 void store_result(uint head, uint row, uint column, vec4 value) {
   uint at = (sequence_start + row) * p.out_row_stride + head * kHeadDim + column;
   if (kOutDtype == kDTypeF16) {
-    UVec2Buffer(out_).v[at / 4] = uvec2(packHalf2x16(value.xy), packHalf2x16(value.zw));
+    UVec2Buffer(out_).v[at / 4] = pack_half4(value);
   } else {
     Vec4Buffer(out_).v[at / 4] = value;
   }

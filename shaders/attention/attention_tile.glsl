@@ -247,7 +247,7 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
           UNROLL_MATRICES for (uint e = 0; e < 4; ++e) weight[e] = exp2(mine[g * 4 + e] - reference[i]);
           total[i] += weight.x + weight.y + weight.z + weight.w;
           uint group = g * kLanesPerRow + part;
-          uvec2 halves = uvec2(packHalf2x16(weight.xy), packHalf2x16(weight.zw));
+          uvec2 halves = pack_half4(weight);
           uint at = weight_start + row * kWeightPitch + group / 2;
           if (group % 2 == 0) {
             weights[at].xy = halves;

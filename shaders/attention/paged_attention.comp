@@ -40,8 +40,9 @@ layout(constant_id = 12) const uint kHeads = 1;
 layout(constant_id = 13) const uint kHasSinks = 0;
 layout(constant_id = 14) const float kSoftCap = 0.0;
 layout(constant_id = 15) const float kScale = 1.0;
-layout(constant_id = 16) const uint kNewRows = 0;  // 1: written, 2: angles, 4: norm of q, 8: of k,
-                                                   // 16: interleaved
+layout(constant_id = 16) const uint kNewKv = 0;  // bits of kAttentionWritesKv. 1: it is set; present
+                                                 // are 2: angles, 4: norm of q, 8: norm of k; 16:
+                                                 // pairs are interleaved
 layout(constant_id = 17) const uint kPairs = 0;
 layout(constant_id = 18) const float kNormEpsilon = 0.0;
 
@@ -62,8 +63,8 @@ const uint kPartial = kHeadDim + 2;
 
 const uint kThreads = gl_WorkGroupSize.x;
 const uint kSubgroups = kThreads / kSubgroup;
-const bool kWritesKv = (kNewRows & 1u) != 0, kRotates = (kNewRows & 2u) != 0;
-const bool kInterleaved = (kNewRows & 16u) != 0;
+const bool kWritesKv = (kNewKv & 1u) != 0, kRotates = (kNewKv & 2u) != 0;
+const bool kInterleaved = (kNewKv & 16u) != 0;
 const uint kChunks = kHeadDim / 8;
 const uint kLaneChunks = (kChunks + kLanes - 1) / kLanes;
 const uint kRowsAtOnce = kSubgroup / kLanes;
@@ -147,7 +148,8 @@ float capped(float score) {
   return kSoftCap != 0.0 ? kSoftCap * kLog2E * tanh(clamp(score / kSoftCap, -10.0, 10.0)) : score;
 }
 
-// The dimensions of the lane: groups of eight. Lanes beyond the last dimension repeat it.
+// First dimensions of the lane's groups of eight. Lanes beyond the last group repeat it, with queries of
+// 0, and do not have it.
 uint lane_dims[kLaneChunks];
 bool lane_has[kLaneChunks];
 vec4 head[kLaneChunks * 2];  // the lane's dimensions of a head
@@ -159,7 +161,7 @@ void load_head(uint from) {
   }
 }
 
-// Of eight dimensions from d on, those that they are rotated with.
+// Dimensions from d on are rotated with those from paired(d) on.
 uint paired(uint d) {
   if (!kRotates || kInterleaved || d >= 2 * kPairs) return d;
   return d < kPairs ? d + kPairs : d - kPairs;
@@ -205,20 +207,12 @@ void prepare_head(uint from, bool has_norm, Address norm, uint position) {
   }
 }
 
-// Stores the head as row `index` of a head's part of a page.
-void store_head(Address pages, uint dtype, uint page_head, uint index) {
-  uint row = (page_head * kPageRows + index) * kHeadDim;
+// Stores the head as row `row` of a head's part of a page.
+void store_head(Address pages, uint dtype, uint page_head, uint row) {
   [[unroll]] for (uint c = 0; c < kLaneChunks; ++c) {
     if (!lane_has[c]) continue;
-    uint at = row + lane_dims[c];
-    vec4 low = head[2 * c], high = head[2 * c + 1];
-    if (dtype == kDTypeF16) {
-      UVec4Buffer(pages).v[at / 8] = uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw),
-                                           packHalf2x16(high.xy), packHalf2x16(high.zw));
-    } else {
-      Vec4Buffer(pages).v[at / 4] = low;
-      Vec4Buffer(pages).v[at / 4 + 1] = high;
-    }
+    store_kv8(pages, dtype, page_head, row, kPageRows, kHeadDim, lane_dims[c], head[2 * c],
+              head[2 * c + 1]);
   }
 }
 
@@ -258,7 +252,7 @@ void main() {
   [[unroll]] for (uint h = 0; h < kHeads; ++h) {
     uint from = r * p.q_row_stride + (first_head + h) * kHeadDim;
     if (kWritesKv) {
-      prepare_head(from, (kNewRows & 4u) != 0, q_norm, uint(row.position));
+      prepare_head(from, (kNewKv & 4u) != 0, q_norm, uint(row.position));
     } else {
       load_head(from);
     }
@@ -278,6 +272,7 @@ void main() {
   // Subgroups that read pages.
   uint n_readers = kWritesKv && gl_WorkGroupID.z == 0 ? kSubgroups - 1 : kSubgroups;
   if (gl_SubgroupID == n_readers) {
+    end_unit = 0;
     uint position = uint(row.position), index = position, page = only_page;
     if (kOnePage == 0) {
       page = uint(I32Buffer(page_table).v[table_start + position / kPageRows]);
@@ -286,7 +281,7 @@ void main() {
     uint from = r * p.q_row_stride + (p.n_heads + kv_head) * kHeadDim;
     uint page_head = page * p.n_kv_heads + kv_head;
     bool stores = gl_WorkGroupID.x % blocks == 0 && row_of_lane == 0;
-    prepare_head(from, (kNewRows & 8u) != 0, k_norm, position);
+    prepare_head(from, (kNewKv & 8u) != 0, k_norm, position);
     if (stores) store_head(k_pages, kKeyDtype, page_head, index);
     [[unroll]] for (uint h = 0; h < kHeads; ++h) {
       float score = 0.0;
@@ -309,7 +304,6 @@ void main() {
       }
     }
   }
-  if (gl_SubgroupID == n_readers) end_unit = 0;
   for (uint unit = first_unit + gl_SubgroupID; unit < end_unit; unit += n_readers) {
     uint first = unit * kUnit, page = only_page, page_start = 0;
     if (kOnePage == 0) {

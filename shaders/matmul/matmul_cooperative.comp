@@ -6,8 +6,8 @@
 // bytes of padding, so that the rows of a matrix are in different banks. Starts and strides of `in`
 // must be multiples of 8 elements.
 //
-// In a gated product, each eight rows of weights in a tile are four gates and the four rows that they
-// are the gates of, so that eight sums of a matrix are four outputs.
+// In a gated product, every eight weight rows of a tile are four gate rows and their four up rows. A
+// matrix then has both sums of an output.
 //
 // kSplits workgroups may divide the columns of a tile. Each writes its sums to `partials`, and the
 // last to finish adds them, always in the same order.
@@ -80,10 +80,7 @@ shared uint n_before;  // workgroups of this tile that finished before
 // Whether the tile has this row: the last step of loads may go beyond the tile.
 bool in_tile(uint row, uint step, uint rows) { return rows % step == 0 || row < rows; }
 
-uvec4 pack_halves(vec4 low, vec4 high) {
-  return uvec4(packHalf2x16(low.xy), packHalf2x16(low.zw), packHalf2x16(high.xy),
-               packHalf2x16(high.zw));
-}
+uvec4 pack_halves(vec4 low, vec4 high) { return uvec4(pack_half4(low), pack_half4(high)); }
 
 // Eight elements from i, a multiple of 8, as f16.
 uvec4 load_halves(Address address, uint i, uint format) {
@@ -155,7 +152,7 @@ float completed(float sum, uint o) {
   return sum;
 }
 
-// Outputs o to o + 3 of a row that starts at `start`. `other`: the sums that the gates multiply.
+// Outputs o to o + 3 of a row that starts at `start`. `other`: sums of the up rows, if gated.
 vec4 finish(vec4 value, vec4 other, uint o, uint start, uint batch_row) {
   value = completed(value, o);
   value = vec4(activate(kActivation, value.x), activate(kActivation, value.y),
@@ -176,11 +173,10 @@ void finish_outputs(uint r, uint i, vec4 low, vec4 high) {
     vec4 first = finish(low, high, o, start, batch_row), second = vec4(0.0);
     if (!kGated) second = finish(high, high, o + 4, start, batch_row);
     if (kOutDtype == kDTypeF16) {
-      uvec4 halves = pack_halves(first, second);
       if (kGated) {
-        UVec2Buffer(out_).v[(start + o) / 4] = halves.xy;
+        UVec2Buffer(out_).v[(start + o) / 4] = pack_half4(first);
       } else {
-        UVec4Buffer(out_).v[(start + o) / 8] = halves;
+        UVec4Buffer(out_).v[(start + o) / 8] = pack_halves(first, second);
       }
     } else {
       Vec4Buffer(out_).v[(start + o) / 4] = first;

@@ -22,11 +22,7 @@ layout(push_constant) uniform Push {
 
 // Columns column to column + 3 of the row at `start`; zero after its end.
 vec4 load4(Address address, uint start, uint column, uint dtype) {
-  if (kAligned != 0) {
-    if (dtype == kDTypeF32) return Vec4Buffer(address).v[(start + column) / 4];
-    uvec2 halves = UVec2Buffer(address).v[(start + column) / 4];
-    return vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y));
-  }
+  if (kAligned != 0) return load_vec4(address, start + column, dtype);
   vec4 x = vec4(0.0);
   for (uint j = 0; j < 4; ++j) {
     if (column + j < p.d) x[j] = load_float(address, start + column + j, dtype);
@@ -66,7 +62,7 @@ void main() {
       store_int8(out_, p.n_rows * p.d, at, value);
     } else if (kAligned != 0) {
       if (kOutDtype == kDTypeF16) {
-        UVec2Buffer(out_).v[at / 4] = uvec2(packHalf2x16(value.xy), packHalf2x16(value.zw));
+        UVec2Buffer(out_).v[at / 4] = pack_half4(value);
       } else {
         Vec4Buffer(out_).v[at / 4] = value;
       }

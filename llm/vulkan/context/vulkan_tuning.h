@@ -37,6 +37,8 @@ struct StepAttention {
   uint32_t heads, keys;
 };
 
+inline constexpr uint32_t kShortContext = 4096;  // positions
+
 struct VulkanTuning {
   uint32_t n_processors;  // assumed if the driver does not report it
 
@@ -79,8 +81,8 @@ struct VulkanTuning {
   // Attention.
   uint32_t attention_splits;  // workgroups per row and heads of paged_attention; 0: by length
   StepAttention step_attention;
-  StepAttention step_attention_of_few;  // rows and heads: at most two per processor, in contexts of
-                                        // at most 4,096 positions
+  // With at most two heads of all rows per processor, in a context of kShortContext or less.
+  StepAttention step_attention_of_few;
   StepAttention step_attention_of_codes;  // with quantized keys
   AttentionTile attention_tile;
   AttentionTile attention_tile_of_wide_heads;  // with a head_dim above 64

@@ -33,11 +33,9 @@ void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
   require((address(1) | address(2) | address(3)) % 16 == 0 && p.q_row_stride % 4 == 0,
           "queries and pages at multiples of 16 bytes");
   const bool writes_kv = (p.flags & kAttentionWritesKv) != 0;
-  require(!writes_kv || (!kv_is_quantized(key_dtype(p.kv_dtypes)) &&
-                         !kv_is_quantized(value_dtype(p.kv_dtypes)) && p.kv_length == 0),
-          "pages of f32 or f16 for new keys and values");
-  require(!present(7) || (p.interleaved != 0 ? p.n_pairs % 4 == 0 : p.n_pairs % 8 == 0),
-          "eight dimensions that are rotated alike");
+  require(!writes_kv || (p.kv_length == 0 &&
+                         attention_can_write_kv(p.kv_dtypes, p.n_pairs, p.interleaved != 0)),
+          "pages of f32 or f16, and whole groups of rotated dimensions");
   require((address(7) | address(8) | address(9)) % 16 == 0, "angles and norms at 16 bytes");
   if (paged_attention_cooperative(p)) return;
   // Lanes of a row of keys, and rows at once: as many as fit a page evenly.
@@ -47,7 +45,7 @@ void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
   uint32_t lanes = std::min(std::bit_ceil(p.head_dim / 8), subgroup);
   while (!in_page(subgroup / lanes)) lanes *= 2;
   const uint32_t longest = p.kv_length != 0 ? p.kv_length : p.pages_per_sequence * p.page_rows;
-  const bool few = uint64_t{p.n_rows} * p.n_heads <= 2 * n_processors() && longest <= 4096;
+  const bool few = uint64_t{p.n_rows} * p.n_heads <= 2 * n_processors() && longest <= kShortContext;
   const StepAttention shape = kv_is_quantized(key_dtype(p.kv_dtypes))
                                   ? tuning_.step_attention_of_codes
                               : few ? tuning_.step_attention_of_few
