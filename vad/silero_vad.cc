@@ -32,9 +32,8 @@ constexpr std::array<ConvolutionShape, 4> kConvolutions = {{{"conv1", kBins, 128
                                                             {"conv4", 64, kHidden, 1, 1, 1}}};
 static_assert(kFrames == kConvolutions.front().in_frames);
 
-// Chunks per pass: 8 s, 0.5 s, and one chunk for the rest.
+// Chunks of the passes after the longest one: 8 s, 0.5 s, and one chunk for the rest.
 constexpr std::array<uint32_t, 3> kPassChunks = {256, 16, 1};
-constexpr uint32_t kMaxChunks = kPassChunks.front();
 
 // Rows of a convolution's output, with padding for the next one.
 uint32_t out_rows(size_t index) {
@@ -93,7 +92,10 @@ SileroVad::SileroVad(Device& device, const std::filesystem::path& model)
     : SileroVad(device, *open_silero(model)) {}
 
 SileroVad::SileroVad(Device& device, const WeightProvider& weights)
-    : device_(device), pending_(kContext, 0.0f), input_(size_t{kMaxChunks} * kSeen) {
+    : device_(device),
+      most_chunks_(std::max(device.info().policy.speech_chunks, kPassChunks.front())),
+      pending_(kContext, 0.0f),
+      input_(size_t{most_chunks_} * kSeen) {
   // f32, to equal the reference. The model is small.
   const Compute compute = device.resolve(Compute::kF32, WeightUse::kManyRows);
   const WeightUploader upload(device, weights, compute);
@@ -107,7 +109,7 @@ SileroVad::SileroVad(Device& device, const WeightProvider& weights)
     const ConvolutionShape& shape = kConvolutions[i];
     require_shape(weights, std::string(shape.name) + ".weight", {shape.n_out, shape.n_in, kTaps});
     convolutions_.push_back({upload.convolution(shape.name, shape.n_out, shape.n_in, kTaps),
-                             buffer(uint64_t{kMaxChunks} * out_rows(i) * shape.n_out, shape.name)});
+                             buffer(uint64_t{most_chunks_} * out_rows(i) * shape.n_out, shape.name)});
   }
   const TensorView& input = require_shape(weights, "lstm_cell.weight_ih", {4 * kHidden, kHidden});
   input_weight_ = device.upload({{&input}, false}, WeightUse::kManyRows, compute);
@@ -127,17 +129,19 @@ SileroVad::SileroVad(Device& device, const WeightProvider& weights)
   output_ = upload.convolution("final_conv", 1, kHidden, 1);
 
   state_ = buffer(2 * kHidden, "state of voice activity");
-  chunks_ = buffer(uint64_t{kMaxChunks} * kSeen, "samples for voice activity");
-  spectrum_ = buffer(uint64_t{kMaxChunks} * kFrames * 2 * kBins, "spectrum for voice activity");
-  magnitudes_ = buffer(uint64_t{kMaxChunks} * (kFrames + 2) * kBins, "magnitudes");
-  gates_ = buffer(uint64_t{kMaxChunks} * 4 * kHidden, "gates of voice activity");
-  hidden_ = buffer(uint64_t{kMaxChunks} * kHidden, "memory of voice activity");
-  probabilities_ = buffer(kMaxChunks, "probabilities of speech");
-  for (const uint32_t n_chunks : kPassChunks) {
+  chunks_ = buffer(uint64_t{most_chunks_} * kSeen, "samples for voice activity");
+  spectrum_ = buffer(uint64_t{most_chunks_} * kFrames * 2 * kBins, "spectrum for voice activity");
+  magnitudes_ = buffer(uint64_t{most_chunks_} * (kFrames + 2) * kBins, "magnitudes");
+  gates_ = buffer(uint64_t{most_chunks_} * 4 * kHidden, "gates of voice activity");
+  hidden_ = buffer(uint64_t{most_chunks_} * kHidden, "memory of voice activity");
+  probabilities_ = buffer(most_chunks_, "probabilities of speech");
+  const auto add_pass = [&](uint32_t n_chunks) {
     DispatchTable table;
     emit(table, n_chunks);
     passes_.push_back({n_chunks, device.record(table)});
-  }
+  };
+  if (most_chunks_ > kPassChunks.front()) add_pass(most_chunks_);
+  for (const uint32_t n_chunks : kPassChunks) add_pass(n_chunks);
 }
 
 void SileroVad::emit(DispatchTable& table, uint32_t n_chunks) const {
@@ -203,13 +207,20 @@ void SileroVad::run(const Pass& pass) {
     // Mirrored at the last sample, without repeating it.
     std::reverse_copy(end - 1 - kReflected, end - 1, out + kContext + kChunkSamples);
   }
+  collect();
   device_.write(chunks_.part(0, float_bytes(uint64_t{pass.n_chunks} * kSeen)), input_.data());
   device_.run(pass.program);
-  const size_t before = found_.size();
-  found_.resize(before + pass.n_chunks);
-  device_.read(probabilities_.part(0, float_bytes(pass.n_chunks)), found_.data() + before);
+  n_unread_ = pass.n_chunks;
   pending_.erase(pending_.begin(),
                  pending_.begin() + static_cast<std::ptrdiff_t>(pass.n_chunks * kChunkSamples));
+}
+
+void SileroVad::collect() {
+  if (n_unread_ == 0) return;
+  const size_t before = found_.size();
+  found_.resize(before + n_unread_);
+  device_.read(probabilities_.part(0, float_bytes(n_unread_)), found_.data() + before);
+  n_unread_ = 0;
 }
 
 // Runs passes while at least `least_chunks` chunks are pending.
@@ -224,22 +235,30 @@ void SileroVad::run_all(size_t least_chunks) {
 
 void SileroVad::push(const float* samples, size_t n) {
   // In blocks of one pass, so that pending_ stays small.
-  constexpr size_t kBlock = size_t{kMaxChunks} * kChunkSamples;
-  for (size_t done = 0; done < n; done += kBlock) {
-    pending_.insert(pending_.end(), samples + done, samples + std::min(n, done + kBlock));
-    run_all(kMaxChunks);
+  const size_t block = size_t{most_chunks_} * kChunkSamples;
+  for (size_t done = 0; done < n; done += block) {
+    pending_.insert(pending_.end(), samples + done, samples + std::min(n, done + block));
+    run_all(most_chunks_);
   }
 }
 
 std::vector<float> SileroVad::take() {
   run_all(1);
+  collect();
   return std::exchange(found_, {});
 }
 
 std::vector<float> SileroVad::finish() {
-  const size_t n_left = (pending_.size() - kContext) % kChunkSamples;
-  if (n_left != 0) pending_.resize(pending_.size() + kChunkSamples - n_left, 0.0f);
+  constexpr size_t kLastPass = kPassChunks[1];
+  collect();
+  const size_t n_left = (pending_.size() - kContext + kChunkSamples - 1) / kChunkSamples;
+  const size_t n_all = found_.size() + n_left;
+  // More silence fills the last pass, so that it needs no passes of one chunk.
+  const size_t n_filled = (n_left + kLastPass - 1) / kLastPass * kLastPass;
+  pending_.resize(kContext + n_filled * kChunkSamples, 0.0f);
   run_all(1);
+  collect();
+  found_.resize(n_all);
   pending_.assign(kContext, 0.0f);
   const std::vector<float> rest(2 * kHidden, 0.0f);
   device_.write(state_, rest.data());

@@ -53,11 +53,14 @@ class SileroVad {
   };
 
   void emit(DispatchTable& table, uint32_t n_chunks) const;
-  // Runs the pass over the first chunks of pending_ and removes their samples.
+  // Starts the pass over the first chunks of pending_ and removes their samples.
   void run(const Pass& pass);
+  // Reads the probabilities of the last pass. The next chunks are prepared while it runs.
+  void collect();
   void run_all(size_t least_chunks);
 
   Device& device_;
+  const uint32_t most_chunks_;  // of a pass
   Weight spectrum_weight_;  // [258, 256]: windowed cosines, then sines
   std::vector<Convolution> convolutions_;
   Weight input_weight_;       // [512, 128], input weights of the LSTM
@@ -76,6 +79,7 @@ class SileroVad {
   std::vector<float> pending_;  // context of the next chunk, then unused samples
   std::vector<float> input_;    // chunks of one pass, in the layout of chunks_
   std::vector<float> found_;    // probabilities so far
+  uint32_t n_unread_ = 0;       // more of them on the device
 };
 
 }  // namespace vesper

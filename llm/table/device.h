@@ -57,6 +57,9 @@ struct DevicePolicy {
   // takes 1.1 ms; a CPU gains nothing.
   uint32_t encoded_windows = 1;
 
+  // Chunks of 32 ms in the longest pass of voice activity. All but the LSTM of a pass is parallel.
+  uint32_t speech_chunks = 256;
+
   // Whether attention can prepare the heads of new positions and write their keys and values
   // (kAttentionWritesKv).
   bool attention_writes_kv = false;

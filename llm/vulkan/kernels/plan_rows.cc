@@ -125,9 +125,9 @@ void KernelPlanner::magnitude(const MagnitudeParams& p) {
 
 void KernelPlanner::lstm(const LstmParams& p) {
   require(p.n_hidden != 0 && p.n_hidden % 16 == 0, "n_hidden of a multiple of 16");
-  require(4 * 6 * uint64_t{p.n_hidden} <= capabilities_.shared_bytes,
+  require(4 * 3 * uint64_t{p.n_hidden} <= capabilities_.shared_bytes,
           "n_hidden whose state fits in shared memory");
-  // One workgroup per sequence, one thread per gate if there are as many.
+  require(capabilities_.subgroup_size >= 4, "subgroups of four lanes or more");
   shader(Shader::kLstm, {at_most(std::min(4 * p.n_hidden, tuning_.lstm_threads)), p.n_hidden});
   push_addresses(4);
   push(&p, sizeof p);
