@@ -80,26 +80,32 @@ struct MelSpectrogram::State {
   void compute_rows(size_t n) {
     const size_t n_tasks = (n + kFramesPerTask - 1) / kFramesPerTask;
     block.resize(n * n_mels);
-    maxima.assign(n_tasks, maximum);
+    const size_t first_row = row_maxima.size();
+    row_maxima.resize(first_row + n, kLogFloor);
     run_tasks(n_tasks, /*n_threads=*/0, [&](size_t task) {
       const size_t end = std::min(n, (task + 1) * kFramesPerTask);
       for (size_t frame = task * kFramesPerTask; frame < end; frame += kBatch) {
-        maxima[task] = std::max(maxima[task],
-                                compute_batch(&pending[frame * kHop], std::min(kBatch, end - frame),
-                                              &block[frame * n_mels]));
+        compute_batch(&pending[frame * kHop], std::min(kBatch, end - frame), &block[frame * n_mels],
+                      &row_maxima[first_row + frame]);
       }
     });
-    maximum = *std::ranges::max_element(maxima);
+    maximum = std::max(maximum, greatest(first_row, n));
     rows.append(block.data(), n);
     n_rows += n;
   }
 
+  // The maximum of n rows.
+  float greatest(size_t first_row, size_t n) const {
+    const auto begin = row_maxima.begin() + static_cast<std::ptrdiff_t>(first_row);
+    return std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(n), kLogFloor,
+                           [](float a, float b) { return std::max(a, b); });
+  }
+
   // Writes the rows of the first n of the kBatch frames at `samples`, [kBatchSamples], to `out`,
-  // [n, n_mels]. Returns their maximum.
-  float compute_batch(const float* samples, size_t n, float* out) const {
+  // [n, n_mels], and raises their maxima, [n].
+  void compute_batch(const float* samples, size_t n, float* out, float* maxima) const {
     float power[kSpectrumBins * kBatch];  // [201, kBatch]
     spectrum.compute(samples, power);
-    float highest = kLogFloor;
     for (size_t m = 0; m < n_mels; ++m) {
       const auto& band = filters.bands[m];
       float energy[kBatch] = {};
@@ -111,17 +117,15 @@ struct MelSpectrogram::State {
       for (size_t b = 0; b < n; ++b) {
         const float value = std::log10(std::max(energy[b], kFloor));
         out[b * n_mels + m] = value;
-        highest = std::max(highest, value);
+        maxima[b] = std::max(maxima[b], value);
       }
     }
-    return highest;
   }
 
   size_t n_mels;
   SparseFilters filters;
   PowerSpectrum spectrum;
-  std::vector<float> block;   // rows that are computed together, [n, n_mels]
-  std::vector<float> maxima;  // of its tasks
+  std::vector<float> block;  // rows that are computed together, [n, n_mels]
 
   std::vector<float> pending;  // samples from the start of the next frame on
   bool is_reflected = false;
@@ -129,6 +133,7 @@ struct MelSpectrogram::State {
   uint64_t n_samples = 0;
 
   MelRows rows;                               // all computed rows
+  std::vector<float> row_maxima;              // of each of them
   std::vector<FrameRange> ranges = {{0, 0}};  // the kept ones, in order
   size_t n_rows = 0;          // kept rows: of the content and, at the end, up to three after it
   size_t content_frames = 0;  // after finish()
@@ -177,7 +182,6 @@ void MelSpectrogram::finish() {
 void MelSpectrogram::keep(std::span<const std::pair<size_t, size_t>> ranges) {
   State& s = *state_;
   std::vector<State::FrameRange> kept;
-  std::vector<float> block;
   size_t n_kept = 0, last_end = 0;
   float maximum = kLogFloor;
   for (const auto& [begin, end] : ranges) {
@@ -189,14 +193,8 @@ void MelSpectrogram::keep(std::span<const std::pair<size_t, size_t>> ranges) {
     s.for_each_range(begin, end - begin, [&](size_t row, size_t n) {
       kept.push_back({n_kept, row});
       n_kept += n;
+      maximum = std::max(maximum, s.greatest(row, n));
     });
-    constexpr size_t kBlock = 1000;
-    for (size_t frame = begin; frame < end; frame += kBlock) {
-      const size_t n = std::min(kBlock, end - frame);
-      block.resize(n * s.n_mels);
-      s.read(frame, n, block.data());
-      maximum = std::max(maximum, *std::max_element(block.begin(), block.end()));
-    }
   }
   if (kept.empty()) kept.push_back({0, 0});
   s.ranges = std::move(kept);
