@@ -1,5 +1,6 @@
 #include "llm/vulkan/context/vulkan_context.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -136,13 +137,25 @@ VkCommandBuffer VulkanContext::allocate_command_buffer() {
 
 uint64_t VulkanContext::submit(const VkCommandBuffer* buffers, uint32_t count) {
   auto one = vulkan_struct<VkCommandBufferSubmitInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_SUBMIT_INFO);
-  if (submit_infos_.size() < count + 1) submit_infos_.resize(count + 1, one);
-  for (uint32_t i = 0; i < count; ++i) submit_infos_[i].commandBuffer = buffers[i];
-  submit_infos_[count].commandBuffer = host_barrier_;
+  submit_infos_.clear();
+  const auto add = [&](VkCommandBuffer commands) {
+    one.commandBuffer = commands;
+    submit_infos_.push_back(one);
+  };
+  const uint64_t number = next_submission();
+  if (is_recording_) {
+    Recorded& recorded = recorded_[recorded_turn_];
+    check_vulkan(vkEndCommandBuffer(recorded.commands), "vkEndCommandBuffer");
+    recorded.submission = number;
+    recorded_turn_ = (recorded_turn_ + 1) % recorded_.size();
+    is_recording_ = false;
+    add(recorded.commands);
+  }
+  std::for_each_n(buffers, count, add);
+  add(host_barrier_);
   auto info = vulkan_struct<VkSubmitInfo2>(VK_STRUCTURE_TYPE_SUBMIT_INFO_2);
-  info.commandBufferInfoCount = count + 1;
+  info.commandBufferInfoCount = static_cast<uint32_t>(submit_infos_.size());
   info.pCommandBufferInfos = submit_infos_.data();
-  const uint64_t number = submitted_ + 1;
   if (number > kMaxInFlight) wait(number - kMaxInFlight);
   const VkFence fence = fences_[number % kMaxInFlight];
   check_vulkan(vkResetFences(device_, 1, &fence), "vkResetFences");
@@ -150,8 +163,30 @@ uint64_t VulkanContext::submit(const VkCommandBuffer* buffers, uint32_t count) {
   return submitted_ = number;
 }
 
+VkCommandBuffer VulkanContext::before_next() {
+  Recorded& recorded = recorded_[recorded_turn_];
+  if (is_recording_) return recorded.commands;
+  if (!recorded.commands) recorded.commands = allocate_command_buffer();
+  wait(recorded.submission);
+  auto begin = vulkan_struct<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
+  begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+  check_vulkan(vkBeginCommandBuffer(recorded.commands, &begin), "vkBeginCommandBuffer");
+  is_recording_ = true;
+  return recorded.commands;
+}
+
+bool VulkanContext::is_idle() {
+  if (is_recording_) return false;
+  if (waited_ < submitted_ &&
+      vkGetFenceStatus(device_, fences_[submitted_ % kMaxInFlight]) == VK_SUCCESS) {
+    waited_ = submitted_;
+  }
+  return waited_ == submitted_;
+}
+
 void VulkanContext::wait(uint64_t submission) {
   if (waited_ >= submission) return;
+  if (submission > submitted_) submit(nullptr, 0);
   // Submissions end in order, and those up to submitted_ - kMaxInFlight have been waited for.
   const VkFence fence = fences_[submission % kMaxInFlight];
   if (capabilities_.tuning.polls) {

@@ -35,9 +35,17 @@ class VulkanContext {
   // Submits after everything submitted before; each buffer begins and ends with the barriers it
   // needs. Does not wait. Returns the number of this submission.
   uint64_t submit(const VkCommandBuffer* buffers, uint32_t count);
+  // A command buffer that runs before the next submission, and after everything submitted before.
+  // It is begun; its user records the barriers.
+  VkCommandBuffer before_next();
+  // The number of the submission that runs it.
+  uint64_t next_submission() const { return submitted_ + 1; }
   // Returns when submissions up to this number have run and the host can read their results.
+  // Submits what before_next() has recorded if that has this number.
   void wait(uint64_t submission);
-  void wait() { wait(submitted_); }
+  void wait() { wait(submitted_ + is_recording_); }
+  // Whether everything submitted has run, and nothing is recorded.
+  bool is_idle();
   void begin_conditional(VkCommandBuffer commands, VkBuffer buffer, uint64_t offset_bytes) const;
   void end_conditional(VkCommandBuffer commands) const;
 
@@ -60,6 +68,14 @@ class VulkanContext {
   std::array<VkFence, kMaxInFlight> fences_{};
   uint64_t submitted_ = 0;  // number of the last submission
   uint64_t waited_ = 0;     // last submission known to have run
+  // Of before_next(), in turns.
+  struct Recorded {
+    VkCommandBuffer commands = VK_NULL_HANDLE;
+    uint64_t submission = 0;
+  };
+  std::array<Recorded, kMaxInFlight> recorded_{};
+  uint32_t recorded_turn_ = 0;
+  bool is_recording_ = false;  // in recorded_[recorded_turn_]
   VkCommandBuffer host_barrier_ = VK_NULL_HANDLE;
   std::vector<VkCommandBufferSubmitInfo> submit_infos_;
   PFN_vkCmdBeginConditionalRenderingEXT begin_conditional_ = nullptr;

@@ -18,6 +18,8 @@ constexpr uint64_t kStagingBytes = uint64_t{16} << 20;
 // Mapped device memory that the host does not cache is read at about 50 MB/s: above this size, copy
 // it first.
 constexpr uint64_t kUncachedReadBytes = 4096;
+// Longer writes go through staging memory: these are part of the commands (vkCmdUpdateBuffer).
+constexpr uint64_t kMostUpdateBytes = uint64_t{1} << 16;
 constexpr uint64_t kPieceBytes = uint64_t{1} << 17;
 constexpr uint32_t kMaxThreads = 16;
 
@@ -184,17 +186,7 @@ Operand VulkanMemory::allocate(uint64_t bytes, std::string_view label) {
     }
     blocks_.push_back(block);
     // Zeroes the block once for all buffers in it.
-    for (VkCommandBuffer& commands : staging_commands_) {
-      if (!commands) commands = context_.allocate_command_buffer();
-    }
-    VkCommandBuffer commands = staging_commands_[0];
-    context_.wait(staging_submission_[0]);
-    VkCommandBufferBeginInfo begin{};
-    begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-    check_vulkan(vkBeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer");
-    vkCmdFillBuffer(commands, block.buffer, 0, VK_WHOLE_SIZE, 0);
-    check_vulkan(vkEndCommandBuffer(commands), "vkEndCommandBuffer");
-    staging_submission_[0] = context_.submit(&commands, 1);
+    vkCmdFillBuffer(transfer_to(block.buffer, 0, block.bytes), block.buffer, 0, VK_WHOLE_SIZE, 0);
     context_.wait();
   }
   Block& block = blocks_[index];
@@ -229,28 +221,31 @@ VulkanMemory::Range VulkanMemory::range(const Operand& operand) const {
   return {blocks_[allocation.block].buffer, allocation.offset + operand.offset_bytes};
 }
 
-uint64_t VulkanMemory::copy(VkCommandBuffer commands, VkBuffer from, uint64_t from_offset,
-                            VkBuffer to, uint64_t to_offset, uint64_t bytes) {
-  VkCommandBufferBeginInfo begin{};
-  begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-  begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
-  check_vulkan(vkBeginCommandBuffer(commands, &begin), "vkBeginCommandBuffer");
-  VkMemoryBarrier2 barrier{};
-  barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER_2;
-  barrier.srcStageMask = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_TRANSFER_BIT;
-  barrier.srcAccessMask = VK_ACCESS_2_SHADER_READ_BIT | VK_ACCESS_2_SHADER_WRITE_BIT |
-                          VK_ACCESS_2_TRANSFER_READ_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT;
-  barrier.dstStageMask = VK_PIPELINE_STAGE_2_TRANSFER_BIT;
-  barrier.dstAccessMask = VK_ACCESS_2_TRANSFER_READ_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT;
-  VkDependencyInfo dependency{};
-  dependency.sType = VK_STRUCTURE_TYPE_DEPENDENCY_INFO;
-  dependency.memoryBarrierCount = 1;
-  dependency.pMemoryBarriers = &barrier;
-  vkCmdPipelineBarrier2(commands, &dependency);
-  const VkBufferCopy region{from_offset, to_offset, bytes};
-  vkCmdCopyBuffer(commands, from, to, 1, &region);
-  check_vulkan(vkEndCommandBuffer(commands), "vkEndCommandBuffer");
-  return context_.submit(&commands, 1);
+VkCommandBuffer VulkanMemory::transfer_to(VkBuffer buffer, uint64_t offset, uint64_t bytes,
+                                          bool reads_device) {
+  VkCommandBuffer commands = context_.before_next();
+  const bool is_first = transfers_submission_ != context_.next_submission();
+  const Written wanted{buffer, offset, offset + bytes};
+  const bool overlaps = std::ranges::any_of(written_, [&](const Written& earlier) {
+    return earlier.buffer == buffer && earlier.begin < wanted.end && wanted.begin < earlier.end;
+  });
+  if (is_first || overlaps || reads_device) {
+    VkMemoryBarrier2 barrier{};
+    barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER_2;
+    barrier.srcStageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT;
+    barrier.srcAccessMask = VK_ACCESS_2_SHADER_WRITE_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT;
+    barrier.dstStageMask = VK_PIPELINE_STAGE_2_TRANSFER_BIT;
+    barrier.dstAccessMask = VK_ACCESS_2_TRANSFER_READ_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT;
+    VkDependencyInfo dependency{};
+    dependency.sType = VK_STRUCTURE_TYPE_DEPENDENCY_INFO;
+    dependency.memoryBarrierCount = 1;
+    dependency.pMemoryBarriers = &barrier;
+    vkCmdPipelineBarrier2(commands, &dependency);
+    written_.clear();
+  }
+  transfers_submission_ = context_.next_submission();
+  written_.push_back(wanted);
+  return commands;
 }
 
 void VulkanMemory::prepare_staging() {
@@ -273,25 +268,30 @@ void VulkanMemory::write(const Operand& to, const void* from) {
   const auto* bytes = static_cast<const std::byte*>(from);
   const Allocation& allocation = checked(to);
   const Block& block = blocks_[allocation.block];
-  if (block.mapped) {
-    context_.wait();
-    std::memcpy(block.mapped + allocation.offset + to.offset_bytes, bytes, to.bytes);
-    return;
+  const uint64_t start = allocation.offset + to.offset_bytes;
+  if (block.mapped && context_.is_idle()) {
+    std::memcpy(block.mapped + start, bytes, to.bytes);
+  } else if (to.bytes <= kMostUpdateBytes && start % 4 == 0 && to.bytes % 4 == 0) {
+    vkCmdUpdateBuffer(transfer_to(block.buffer, start, to.bytes), block.buffer, start, to.bytes,
+                      bytes);
+  } else {
+    fill_later(to, 1, [bytes](uint64_t offset, uint64_t n, std::byte* out) {
+      std::memcpy(out, bytes + offset, n);
+    });
   }
-  fill(to, 1, [bytes](uint64_t offset, uint64_t n, std::byte* out) {
-    std::memcpy(out, bytes + offset, n);
-  });
 }
 
 void VulkanMemory::fill(const Operand& to, uint64_t unit, const Producer& produce) {
   const Allocation& allocation = checked(to);
   const Block& block = blocks_[allocation.block];
-  const uint64_t start = allocation.offset + to.offset_bytes;
-  if (block.mapped) {
-    context_.wait();
-    produce_pieces(0, to.bytes, unit, block.mapped + start, produce);
-    return;
-  }
+  if (!block.mapped) return fill_later(to, unit, produce);
+  context_.wait();
+  produce_pieces(0, to.bytes, unit, block.mapped + allocation.offset + to.offset_bytes, produce);
+}
+
+void VulkanMemory::fill_later(const Operand& to, uint64_t unit, const Producer& produce) {
+  const Allocation& allocation = checked(to);
+  const Block& block = blocks_[allocation.block];
   prepare_staging();
   if (unit > kStagingBytes) {
     throw Error(ErrorKind::kDevice, context_.capabilities().name + ": rows of " + mib(unit) +
@@ -299,13 +299,23 @@ void VulkanMemory::fill(const Operand& to, uint64_t unit, const Producer& produc
                                         mib(kStagingBytes));
   }
   const uint64_t step = kStagingBytes / unit * unit;
-  uint32_t turn = 0;
-  for (uint64_t offset = 0; offset < to.bytes; offset += step, turn ^= 1) {
+  for (uint64_t offset = 0; offset < to.bytes; offset += step) {
     const uint64_t bytes = std::min(step, to.bytes - offset);
-    context_.wait(staging_submission_[turn]);
-    produce_pieces(offset, bytes, unit, staging_[turn].mapped, produce);
-    staging_submission_[turn] = copy(staging_commands_[turn], staging_[turn].buffer, 0,
-                                     block.buffer, start + offset, bytes);
+    if (staging_[turn_].used + bytes > kStagingBytes) {
+      turn_ ^= 1;
+      context_.wait(staging_submission_[turn_]);
+      staging_[turn_].used = 0;
+    }
+    Block& staging = staging_[turn_];
+    produce_pieces(offset, bytes, unit, staging.mapped + staging.used, produce);
+    const uint64_t start = allocation.offset + to.offset_bytes + offset;
+    const VkBufferCopy region{staging.used, start, bytes};
+    vkCmdCopyBuffer(transfer_to(block.buffer, start, bytes), staging.buffer, block.buffer, 1,
+                    &region);
+    staging_submission_[turn_] = context_.next_submission();
+    staging.used += round_up(bytes, kAlignment);
+    // The next part is produced while this one is copied.
+    if (offset + bytes < to.bytes) context_.submit(nullptr, 0);
   }
 }
 
@@ -322,14 +332,17 @@ void VulkanMemory::read(const Operand& from, void* to) {
     return;
   }
   prepare_staging();
+  Block& staging = staging_[turn_];
+  context_.wait(staging_submission_[turn_]);
   for (uint64_t offset = 0; offset < from.bytes; offset += kStagingBytes) {
     const uint64_t bytes = std::min(kStagingBytes, from.bytes - offset);
-    context_.wait(staging_submission_[0]);
-    staging_submission_[0] =
-        copy(staging_commands_[0], block.buffer, start + offset, staging_[0].buffer, 0, bytes);
+    const VkBufferCopy region{start + offset, 0, bytes};
+    vkCmdCopyBuffer(transfer_to(staging.buffer, 0, bytes, /*reads_device=*/true), block.buffer,
+                    staging.buffer, 1, &region);
     context_.wait();
-    std::memcpy(out + offset, staging_[0].mapped, bytes);
+    std::memcpy(out + offset, staging.mapped, bytes);
   }
+  staging.used = 0;
 }
 
 }  // namespace vesper

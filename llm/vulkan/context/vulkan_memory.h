@@ -37,7 +37,7 @@ class VulkanMemory {
   };
   Range range(const Operand& operand) const;
 
-  // Ordered with submissions.
+  // Ordered with submissions. write() does not wait for them.
   void write(const Operand& to, const void* from);
   void read(const Operand& from, void* to);
 
@@ -65,9 +65,12 @@ class VulkanMemory {
   Block make_block(uint64_t bytes, uint32_t memory_type, std::string_view label);
   void destroy(Block& block);
   void prepare_staging();
-  // Copies after all previous submissions; returns the submission.
-  uint64_t copy(VkCommandBuffer commands, VkBuffer from, uint64_t from_offset, VkBuffer to,
-                uint64_t to_offset, uint64_t bytes);
+  // A command buffer for a transfer to these bytes, which runs before the next submission.
+  // `reads_device`: from memory that earlier transfers may have written.
+  VkCommandBuffer transfer_to(VkBuffer buffer, uint64_t offset, uint64_t bytes,
+                              bool reads_device = false);
+  // Like fill(), through staging memory: the host need not wait for what has been submitted.
+  void fill_later(const Operand& to, uint64_t unit, const Producer& produce);
   const Allocation& checked(const Operand& operand) const;
 
   VulkanContext& context_;
@@ -77,9 +80,18 @@ class VulkanMemory {
   bool map_everything_ = false;  // all device memory is mappable with mapped_type_
   std::vector<Block> blocks_;
   std::vector<Allocation> allocations_;  // by BufferId - 1
+  // Staging memory: the turn of staging_ that is in use, from its start to its `used`. Both are
+  // free after their submissions.
   Block staging_[2];
-  VkCommandBuffer staging_commands_[2] = {};
+  uint32_t turn_ = 0;
   uint64_t staging_submission_[2] = {};
+  // What the transfers before submission transfers_submission_ write.
+  struct Written {
+    VkBuffer buffer;
+    uint64_t begin, end;
+  };
+  std::vector<Written> written_;
+  uint64_t transfers_submission_ = 0;
 };
 
 }  // namespace vesper
