@@ -1,37 +1,138 @@
 #include "error/tasks.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 namespace vesper {
+namespace {
+
+// The tasks of one call. Its caller and helpers take the next one until there are none.
+class Tasks {
+ public:
+  Tasks(size_t n, const std::function<void(size_t i)>& run_task) : n_(n), run_task_(run_task) {}
+
+  void work() {
+    try {
+      for (size_t i = next_++; i < n_; i = next_++) run_task_(i);
+    } catch (...) {
+      const std::lock_guard lock(failure_mutex_);
+      if (!failure_) failure_ = std::current_exception();
+      next_ = n_;
+    }
+  }
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+  size_t n_helpers = 0;  // that work now
+
+ private:
+  const size_t n_;
+  const std::function<void(size_t i)>& run_task_;
+  std::atomic<size_t> next_{0};
+  std::exception_ptr failure_;
+  std::mutex failure_mutex_;
+};
+
+// Threads that wait for tasks: starting them takes longer than many tasks.
+class Helpers {
+ public:
+  Helpers() = default;
+  ~Helpers() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+    }
+    has_work_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  Helpers(const Helpers&) = delete;
+  Helpers& operator=(const Helpers&) = delete;
+
+  // A fork of the process has no other threads, and may find the mutex locked.
+  bool has_threads() const { return getpid() == process_; }
+
+  // Runs the tasks on this thread and up to n_wanted helpers. Busy helpers are not waited for.
+  void run(Tasks& tasks, size_t n_wanted) {
+    if (!has_threads()) n_wanted = 0;
+    if (n_wanted > 0) {
+      const std::lock_guard lock(mutex_);
+      waiting_.insert(waiting_.end(), n_wanted, &tasks);
+      start_threads();
+    }
+    if (n_wanted > 0) has_work_.notify_all();
+    tasks.work();
+    if (n_wanted == 0) return;
+    std::unique_lock lock(mutex_);
+    std::erase(waiting_, &tasks);
+    has_ended_.wait(lock, [&] { return tasks.n_helpers == 0; });
+  }
+
+ private:
+  // As many as the waiting tasks want, one less than there are cores.
+  void start_threads() {
+    const size_t most = std::max(1u, std::thread::hardware_concurrency()) - 1;
+    try {
+      while (n_idle_ + n_starting_ < waiting_.size() && threads_.size() < most) {
+        threads_.emplace_back([this] { help(); });
+        ++n_starting_;
+      }
+    } catch (const std::exception&) {
+      // Out of threads or memory: those that run do all tasks.
+    }
+  }
+
+  void help() {
+    std::unique_lock lock(mutex_);
+    --n_starting_;
+    while (true) {
+      ++n_idle_;
+      has_work_.wait(lock, [&] { return ends_ || !waiting_.empty(); });
+      --n_idle_;
+      if (ends_) return;
+      Tasks& tasks = *waiting_.front();
+      waiting_.pop_front();
+      ++tasks.n_helpers;
+      lock.unlock();
+      tasks.work();
+      lock.lock();
+      if (--tasks.n_helpers == 0) has_ended_.notify_all();
+    }
+  }
+
+  const pid_t process_ = getpid();
+  std::mutex mutex_;
+  std::condition_variable has_work_, has_ended_;
+  std::deque<Tasks*> waiting_;  // once for each helper that is wanted
+  std::vector<std::thread> threads_;
+  size_t n_idle_ = 0, n_starting_ = 0;
+  bool ends_ = false;
+};
+
+// Ends the threads at the end of the program.
+struct Owner {
+  Helpers* const helpers = new Helpers;
+  ~Owner() {
+    if (helpers->has_threads()) delete helpers;
+  }
+};
+
+}  // namespace
 
 void run_tasks(size_t n_tasks, size_t n_threads, const std::function<void(size_t i)>& run_task) {
+  static const Owner owner;
   if (n_threads == 0) n_threads = std::max(1u, std::thread::hardware_concurrency());
-  std::atomic<size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex failure_mutex;
-  const auto work = [&] {
-    try {
-      for (size_t i = next++; i < n_tasks; i = next++) run_task(i);
-    } catch (...) {
-      const std::lock_guard lock(failure_mutex);
-      if (!failure) failure = std::current_exception();
-      next = n_tasks;
-    }
-  };
-  std::vector<std::thread> threads;
-  try {
-    for (size_t i = 1; i < std::min(n_tasks, n_threads); ++i) threads.emplace_back(work);
-  } catch (const std::exception&) {
-    // Out of threads or memory: those that run do all tasks.
-  }
-  work();
-  for (std::thread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
+  Tasks tasks(n_tasks, run_task);
+  owner.helpers->run(tasks, std::max<size_t>(std::min(n_tasks, n_threads), 1) - 1);
+  tasks.rethrow();
 }
 
 }  // namespace vesper

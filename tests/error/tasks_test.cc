@@ -2,9 +2,13 @@
 #include "error/tasks.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace vesper::tasks_test {
@@ -28,6 +32,39 @@ TEST(Tasks, RethrowTheFirstException) {
                          }),
                std::runtime_error);
   EXPECT_LE(n_runs, 4);
+}
+
+TEST(Tasks, OfTasksRunToo) {
+  std::atomic<int> n_runs = 0;
+  run_tasks(8, 0, [&](size_t) { run_tasks(8, 0, [&](size_t) { ++n_runs; }); });
+  EXPECT_EQ(n_runs, 64);
+}
+
+TEST(Tasks, OfSeveralCallersRunOnceEach) {
+  std::atomic<int> n_runs = 0;
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) run_tasks(5, 3, [&](size_t) { ++n_runs; });
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(n_runs, 4 * 200 * 5);
+}
+
+// A fork has the memory of the threads that wait for tasks, but not the threads.
+TEST(Tasks, RunInAForkedProcess) {
+  run_tasks(4, 2, [](size_t) {});
+  const pid_t child = fork();
+  if (child == 0) {
+    std::atomic<int> n_runs = 0;
+    run_tasks(4, 2, [&](size_t) { ++n_runs; });
+    std::exit(n_runs);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 4);
 }
 
 }  // namespace
