@@ -165,11 +165,25 @@ vec4 finish(vec4 value, vec4 other, uint o, uint start, uint batch_row) {
   return value;
 }
 
+// Output o of row r. `other`: the sum of the up row, if gated.
+void finish_output(uint r, uint o, float sum, float other) {
+  uint batch_row = r % p.rows_per_batch;
+  uint start = r / p.rows_per_batch * p.out_batch_stride + batch_row * p.out_row_stride;
+  float value = activate(kActivation, completed(sum, o));
+  if (kGated) value *= completed(other, p.n_out + o);
+  if ((kPresent & kHasResidual) != 0) {
+    uint at = (kFlags & kMatmulResidualByRow) != 0 ? batch_row * p.n_out : start;
+    value += F32Buffer(residual).v[at + o];
+  }
+  store_float(out_, start + o, kOutDtype, value);
+}
+
 // Eight sums of row r, columns i to i + 7 of the tiles: eight outputs, or four with gates.
 void finish_outputs(uint r, uint i, vec4 low, vec4 high) {
-  uint batch_row = r % p.rows_per_batch, o = kGated ? i / 2 : i;
-  uint start = r / p.rows_per_batch * p.out_batch_stride + batch_row * p.out_row_stride;
+  uint o = kGated ? i / 2 : i;
   if (kAlignedOut != 0) {
+    uint batch_row = r % p.rows_per_batch;
+    uint start = r / p.rows_per_batch * p.out_batch_stride + batch_row * p.out_row_stride;
     vec4 first = finish(low, high, o, start, batch_row), second = vec4(0.0);
     if (!kGated) second = finish(high, high, o + 4, start, batch_row);
     if (kOutDtype == kDTypeF16) {
@@ -185,13 +199,7 @@ void finish_outputs(uint r, uint i, vec4 low, vec4 high) {
     return;
   }
   for (uint e = 0; e < (kGated ? 4 : 8) && o + e < p.n_out; ++e) {
-    float value = activate(kActivation, completed(e < 4 ? low[e] : high[e - 4], o + e));
-    if (kGated) value *= completed(high[e], p.n_out + o + e);
-    if ((kPresent & kHasResidual) != 0) {
-      uint at = (kFlags & kMatmulResidualByRow) != 0 ? batch_row * p.n_out : start;
-      value += F32Buffer(residual).v[at + o + e];
-    }
-    store_float(out_, start + o + e, kOutDtype, value);
+    finish_output(r, o + e, e < 4 ? low[e] : high[e - 4], high[e % 4]);
   }
 }
 
@@ -325,16 +333,29 @@ void main() {
     }
     subgroupMemoryBarrierShared();
     subgroupBarrier();
-    for (uint c = gl_SubgroupInvocationID; c < kSide * kSide / 8; c += gl_SubgroupSize) {
+    uint first_of_matrix = first_out + tile_out + m % kAcross * kSide;
+    uint row_of_matrix = first_row + tile_row + m / kAcross * kSide;
+    // Outputs without alignment, such as logits of 51,865 tokens, are written one by one: those of
+    // successive lanes follow one another.
+    const bool kOneByOne = kAlignedOut == 0 && !kGated && kSplits == 1;
+    for (uint c = gl_SubgroupInvocationID; kOneByOne && c < kSide * kSide; c += gl_SubgroupSize) {
+      uint row = c / kSide, column = c % kSide;
+      float sum = uintBitsToFloat(tiles[stage_start + row * kStagePitch + column / 4][column % 4]);
+      if (row_of_matrix + row < p.n_rows && first_of_matrix + column < n_sums) {
+        finish_output(row_of_matrix + row, first_of_matrix + column, sum, 0.0);
+      }
+    }
+    for (uint c = gl_SubgroupInvocationID; !kOneByOne && c < kSide * kSide / 8;
+         c += gl_SubgroupSize) {
       uint row = c / (kSide / 8), column = c % (kSide / 8) * 8;
       uint from = stage_start + row * kStagePitch + column / 4;
       vec4 low = uintBitsToFloat(tiles[from]), high = uintBitsToFloat(tiles[from + 1]);
-      row += tile_row + m / kAcross * kSide;
-      column += tile_out + m % kAcross * kSide;
-      if (first_row + row < p.n_rows && first_out + column < n_sums) {
+      if (row_of_matrix + row < p.n_rows && first_of_matrix + column < n_sums) {
         if (kSplits == 1) {
-          finish_outputs(first_row + row, first_out + column, low, high);
+          finish_outputs(row_of_matrix + row, first_of_matrix + column, low, high);
         } else {
+          row += tile_row + m / kAcross * kSide;
+          column += tile_out + m % kAcross * kSide;
           uint at = first_partial + gl_WorkGroupID.z * kTileVectors + (row * kTileOuts + column) / 4;
           partials.v[at] = low;
           partials.v[at + 1] = high;
