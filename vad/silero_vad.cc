@@ -108,8 +108,9 @@ SileroVad::SileroVad(Device& device, const WeightProvider& weights)
   for (size_t i = 0; i < kConvolutions.size(); ++i) {
     const ConvolutionShape& shape = kConvolutions[i];
     require_shape(weights, std::string(shape.name) + ".weight", {shape.n_out, shape.n_in, kTaps});
-    convolutions_.push_back({upload.convolution(shape.name, shape.n_out, shape.n_in, kTaps),
-                             buffer(uint64_t{most_chunks_} * out_rows(i) * shape.n_out, shape.name)});
+    convolutions_.push_back(
+        {upload.convolution(shape.name, shape.n_out, shape.n_in, kTaps),
+         buffer(uint64_t{most_chunks_} * out_rows(i) * shape.n_out, shape.name)});
   }
   const TensorView& input = require_shape(weights, "lstm_cell.weight_ih", {4 * kHidden, kHidden});
   input_weight_ = device.upload({{&input}, false}, WeightUse::kManyRows, compute);

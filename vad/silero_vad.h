@@ -61,7 +61,7 @@ class SileroVad {
 
   Device& device_;
   const uint32_t most_chunks_;  // of a pass
-  Weight spectrum_weight_;  // [258, 256]: windowed cosines, then sines
+  Weight spectrum_weight_;      // [258, 256]: windowed cosines, then sines
   std::vector<Convolution> convolutions_;
   Weight input_weight_;       // [512, 128], input weights of the LSTM
   Operand gate_bias_;         // f32 [512], sum of both biases of the LSTM

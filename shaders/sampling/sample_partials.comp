@@ -2,6 +2,7 @@
 // Grid: (chunks, sequences).
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "buffers.glsl"
 #include "reduce.glsl"
 
@@ -10,6 +11,7 @@ layout(constant_id = 1) const bool kRules = false;       // has the operand `sup
 layout(constant_id = 2) const bool kCandidates = false;  // has the operand `candidates`
 layout(constant_id = 3) const bool kFilters = false;  // the states have intervals of allowed logits
 layout(constant_id = 4) const bool kMasks = false;    // has the operand `allowed`
+layout(constant_id = 5) const uint kPerThread = 1;    // ids of a chunk
 
 layout(push_constant) uniform Push {
   Address partials, logits, states, suppressed, candidates, allowed;
@@ -20,18 +22,15 @@ layout(push_constant) uniform Push {
 shared uint best_ids[128];  // used with reduce_slots
 
 SequenceState state;
-uint start;           // of the sequence's logits
-uint first_id, end;   // of the chunk
+uint start;          // of the sequence's logits
+uint first_id, end;  // of the chunk
+// Masked logits of the thread's ids; -inf outside the chunk.
+float values[kPerThread];
 
-float logit_of(uint id) { return masked_logit(id, gl_WorkGroupID.y, start, state); }
-
-// The first id of this thread. Ids count from a multiple of the chunk size, so the order of
-// addition does not depend on timestamp_begin.
-uint first_of_thread() {
-  uint id = first_id / p.chunk * p.chunk + gl_LocalInvocationID.x;
-  return id < first_id ? id + (first_id - id + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x *
-                                  gl_WorkGroupSize.x
-                       : id;
+// The i-th id of this thread. Ids count from a multiple of the chunk size, so the order of addition
+// does not depend on timestamp_begin.
+uint id_of(uint i) {
+  return first_id / p.chunk * p.chunk + i * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
 }
 
 // The greatest value of the workgroup and the lowest id that has it.
@@ -61,18 +60,19 @@ void sample_chunk(out float key, out float logit, out uint token) {
   uint base = noise_base(state.seed, state.n_sampled);
   key = kMinusInfinity;
   token = 0xffffffffu;
-  for (uint id = first_of_thread(); id < end; id += gl_WorkGroupSize.x) {
-    float id_logit = logit_of(id);
-    if (kFilters && !(id_logit >= state.lowest && id_logit <= state.highest)) continue;
+  [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
+    uint id = id_of(i);
+    if (kFilters && !(values[i] >= state.lowest && values[i] <= state.highest)) continue;
     float uniform_number = (float(mix_bits(base + id * kNoiseStride) >> 9) + 0.5) / 8388608.0;
-    float id_key = id_logit / state.temperature - log(-log(uniform_number));
+    float id_key = values[i] / state.temperature - log(-log(uniform_number));
     if (id_key > key) {
       key = id_key;
       token = id;
     }
   }
   best_of_workgroup(key, token);
-  logit = token < end ? logit_of(token) : kMinusInfinity;
+  logit =
+      token < end ? masked_logit(token, gl_WorkGroupID.y, start, state) : kMinusInfinity;
 }
 
 // Writes the list of the chunk's candidates; the first one is given.
@@ -85,10 +85,10 @@ void list_candidates(float logit, uint token) {
     if (logit == kMinusInfinity) return;
     float next = kMinusInfinity;
     uint next_token = 0xffffffffu;
-    for (uint id = first_of_thread(); id < end; id += gl_WorkGroupSize.x) {
-      float value = logit_of(id);
-      if ((value < logit || (value == logit && id > token)) && value > next) {
-        next = value;
+    [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
+      uint id = id_of(i);
+      if ((values[i] < logit || (values[i] == logit && id > token)) && values[i] > next) {
+        next = values[i];
         next_token = id;
       }
     }
@@ -114,18 +114,19 @@ void main() {
   }
   float greatest = kMinusInfinity;
   uint token = 0xffffffffu;
-  for (uint id = first_of_thread(); id < end; id += gl_WorkGroupSize.x) {
-    float logit = logit_of(id);
-    if (logit > greatest) {
-      greatest = logit;
+  [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
+    uint id = id_of(i);
+    values[i] = kMinusInfinity;
+    if (id >= first_id && id < end) values[i] = masked_logit(id, gl_WorkGroupID.y, start, state);
+    if (values[i] > greatest) {
+      greatest = values[i];
       token = id;
     }
   }
   best_of_workgroup(greatest, token);
   float sum = 0.0;
-  for (uint id = first_of_thread(); id < end; id += gl_WorkGroupSize.x) {
-    float logit = logit_of(id);
-    if (logit > kMinusInfinity) sum += exp(logit - greatest);
+  [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
+    if (values[i] > kMinusInfinity) sum += exp(values[i] - greatest);
   }
   sum = workgroup_sum(sum);
   float key = greatest, logit = greatest;

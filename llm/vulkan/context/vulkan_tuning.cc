@@ -26,7 +26,7 @@ constexpr std::array<MatmulTile, kMatmulTiles> small_tiles() {
 constexpr VulkanTuning kGpu = {
     .n_processors = 64,
     .threads = 256,
-    .filter_threads = 1024,
+    .sampling_threads = 1024,
     .lstm_threads = 512,
     .long_attention_threads = 1024,
     .vector_subgroups = 4,
@@ -80,7 +80,7 @@ constexpr VulkanTuning kGpu = {
 constexpr VulkanTuning kSoftware = {
     .n_processors = 4,
     .threads = 64,
-    .filter_threads = 64,
+    .sampling_threads = 64,
     .lstm_threads = 64,
     .long_attention_threads = 64,
     .vector_subgroups = 1,

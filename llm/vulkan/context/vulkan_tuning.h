@@ -44,7 +44,7 @@ struct VulkanTuning {
 
   // Threads of a workgroup, unless the device allows fewer.
   uint32_t threads;                 // of kernels without a fixed shape
-  uint32_t filter_threads;          // of sampling_filters
+  uint32_t sampling_threads;        // of sampling_filters, and at most of sample_token
   uint32_t lstm_threads;            // of lstm, at most one per gate
   uint32_t long_attention_threads;  // of paged_attention, few rows over more than 1,024 keys
 

@@ -1,4 +1,5 @@
 // Plans of the kernels that choose tokens.
+#include <algorithm>
 #include <cstdint>
 
 #include "llm/vulkan/kernels/kernel_planner.h"
@@ -20,7 +21,7 @@ void KernelPlanner::adjust_logits(const SamplingParams& p) {
 }
 
 void KernelPlanner::sampling_filters(const SamplingParams& p) {
-  shader(Shader::kSamplingFilters, {at_most(tuning_.filter_threads), present(2), present(3)});
+  shader(Shader::kSamplingFilters, {at_most(tuning_.sampling_threads), present(2), present(3)});
   push_addresses(4);
   push(&p, sizeof p);
   plan_.groups = {p.n_sequences, 1, 1};
@@ -28,8 +29,8 @@ void KernelPlanner::sampling_filters(const SamplingParams& p) {
 
 void KernelPlanner::sample_partials(const SamplingParams& p) {
   require(p.n_candidates <= kMostCandidates, "32 candidates at most");
-  shader(Shader::kSamplePartials,
-         {threads(), present(3), present(4) && p.n_candidates > 0, p.has_filters, present(5)});
+  shader(Shader::kSamplePartials, {threads(), present(3), present(4) && p.n_candidates > 0,
+                                   p.has_filters, present(5), blocks(p.chunk, threads())});
   push_addresses(6);
   push(&p, sizeof p);
   plan_.groups = {p.n_chunks, p.n_sequences, 1};
@@ -46,7 +47,11 @@ void KernelPlanner::select_beams(const BeamParams& p) {
 }
 
 void KernelPlanner::sample_token(const SamplingParams& p) {
-  shader(Shader::kSampleToken, {threads(), present(3), present(7)});
+  // A subgroup for each sequence, if there are as many.
+  const uint32_t subgroup = capabilities_.subgroup_size;
+  const uint32_t most = std::max(at_most(tuning_.sampling_threads) / subgroup, 1u);
+  shader(Shader::kSampleToken,
+         {std::clamp(p.n_sequences, 1u, most) * subgroup, present(3), present(7)});
   push_addresses(8);
   push(&p, sizeof p);
 }
