@@ -35,6 +35,7 @@ void produce_pieces(uint64_t first, uint64_t bytes, uint64_t unit, std::byte* ou
                     const VulkanMemory::Producer& produce) {
   const uint64_t piece = round_up(std::max(kPieceBytes, unit), unit);
   const uint64_t n_pieces = (bytes + piece - 1) / piece;
+  if (n_pieces == 1) return produce(first, bytes, out);
   const uint32_t n_threads =
       std::min(kMaxThreads, std::max(1u, std::thread::hardware_concurrency()));
   run_tasks(n_pieces, n_threads, [&](size_t i) {
@@ -269,15 +270,16 @@ void VulkanMemory::write(const Operand& to, const void* from) {
   const Allocation& allocation = checked(to);
   const Block& block = blocks_[allocation.block];
   const uint64_t start = allocation.offset + to.offset_bytes;
+  const auto copy = [bytes](uint64_t offset, uint64_t n, std::byte* out) {
+    std::memcpy(out, bytes + offset, n);
+  };
   if (block.mapped && context_.is_idle()) {
-    std::memcpy(block.mapped + start, bytes, to.bytes);
+    produce_pieces(0, to.bytes, 1, block.mapped + start, copy);
   } else if (to.bytes <= kMostUpdateBytes && start % 4 == 0 && to.bytes % 4 == 0) {
     vkCmdUpdateBuffer(transfer_to(block.buffer, start, to.bytes), block.buffer, start, to.bytes,
                       bytes);
   } else {
-    fill_later(to, 1, [bytes](uint64_t offset, uint64_t n, std::byte* out) {
-      std::memcpy(out, bytes + offset, n);
-    });
+    fill_later(to, 1, copy);
   }
 }
 
