@@ -83,20 +83,24 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
   range.row_stride = range.softmax_count = n_vocab();
   range.out_first = static_cast<uint32_t>(tokens.nospeech);
   range.out_count = 1;
+  std::vector<DispatchTable> tables(n_slots);
   for (uint32_t slot = 0; slot < n_slots; ++slot) {
-    DispatchTable table;
+    DispatchTable& table = tables[slot];
     model_.emit_logits(table, 1, logit_index_, loop_.logits());
     emit::range_probabilities(table, "no_speech_probability", range,
                               no_speech_.part(slot * sizeof(float), sizeof(float)), loop_.logits());
-    no_speech_choices_.push_back(device.record(table));
   }
   if (tokens.is_multilingual) {
-    DispatchTable table;
+    DispatchTable& table = tables.emplace_back();
     model_.emit_logits(table, 1, logit_index_, loop_.logits());
     range.softmax_first = range.out_first = static_cast<uint32_t>(tokens.first_language);
     range.softmax_count = range.out_count = tokens.n_languages;
     emit::range_probabilities(table, "language_probabilities", range, languages_, loop_.logits());
-    language_choice_ = device.record(table);
+  }
+  no_speech_choices_ = device.record_all(tables);
+  if (tokens.is_multilingual) {
+    language_choice_ = no_speech_choices_.back();
+    no_speech_choices_.pop_back();
   }
   begin({});
 }

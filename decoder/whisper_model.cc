@@ -44,12 +44,13 @@ WhisperModel::WhisperModel(std::shared_ptr<const WeightProvider> weights,
           tokenizer_->find(" "), n_slots, n_encoded, n_slots * n_candidates, kv_types)),
       grammars_([this] { return text_vocabulary(*tokenizer_, tokens_.eot); },
                 LeadingSpace::kOptional) {
+  std::vector<DispatchTable> tables(n_encoded);
   for (uint32_t n = 1; n <= n_encoded; ++n) {
-    DispatchTable table;
-    encoder_->emit(table, n);
-    decoder_->model().emit_cross_kv(table, n, encoder_->output(), encoder_->output_dtype());
-    encode_.push_back(device_->record(table));
+    encoder_->emit(tables[n - 1], n);
+    decoder_->model().emit_cross_kv(tables[n - 1], n, encoder_->output(),
+                                    encoder_->output_dtype());
   }
+  encode_ = device_->record_all(tables);
   suppressed_ = provider_->config().suppress_tokens;
   if (suppressed_.empty()) suppressed_ = non_speech_tokens(*tokenizer_);
   for (int32_t special : tokens_.suppressed_special()) suppressed_.push_back(special);

@@ -136,13 +136,12 @@ SileroVad::SileroVad(Device& device, const WeightProvider& weights)
   gates_ = buffer(uint64_t{most_chunks_} * 4 * kHidden, "gates of voice activity");
   hidden_ = buffer(uint64_t{most_chunks_} * kHidden, "memory of voice activity");
   probabilities_ = buffer(most_chunks_, "probabilities of speech");
-  const auto add_pass = [&](uint32_t n_chunks) {
-    DispatchTable table;
-    emit(table, n_chunks);
-    passes_.push_back({n_chunks, device.record(table)});
-  };
-  if (most_chunks_ > kPassChunks.front()) add_pass(most_chunks_);
-  for (const uint32_t n_chunks : kPassChunks) add_pass(n_chunks);
+  if (most_chunks_ > kPassChunks.front()) passes_.push_back({most_chunks_, 0});
+  for (const uint32_t n_chunks : kPassChunks) passes_.push_back({n_chunks, 0});
+  std::vector<DispatchTable> tables(passes_.size());
+  for (size_t i = 0; i < passes_.size(); ++i) emit(tables[i], passes_[i].n_chunks);
+  const std::vector<ProgramId> programs = device.record_all(tables);
+  for (size_t i = 0; i < passes_.size(); ++i) passes_[i].program = programs[i];
 }
 
 void SileroVad::emit(DispatchTable& table, uint32_t n_chunks) const {

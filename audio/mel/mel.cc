@@ -19,8 +19,8 @@ constexpr size_t kBatch = kFramesPerBatch;  // frames computed at once: the inne
 constexpr float kFloor = 1e-10f;
 constexpr float kLogFloor = -10.0f;
 constexpr float kDynamicRange = 8.0f;  // decades kept below the maximum
-// Frames of one task: 0.3 ms of work, several times the start of a thread.
-constexpr size_t kFramesPerTask = 16 * kBatch;
+// Frames of one task: 0.1 ms of work, several times the wake-up of a thread.
+constexpr size_t kFramesPerTask = 4 * kBatch;
 
 }  // namespace
 
