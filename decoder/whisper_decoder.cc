@@ -1,6 +1,7 @@
 #include "decoder/whisper_decoder.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -235,7 +236,8 @@ DecodeResult WhisperDecoder::result(uint32_t slot) {
 std::vector<DecodeResult> WhisperDecoder::decode(std::span<const DecodeTask> tasks,
                                                  const Search& search) {
   if (tasks.empty()) return {};
-  begin(search.shape(static_cast<uint32_t>(tasks.size())));
+  // Of few sizes, because each shape records its programs.
+  begin(search.shape(std::min(std::bit_ceil(static_cast<uint32_t>(tasks.size())), n_slots())));
   for (uint32_t slot = 0; slot < tasks.size(); ++slot) start(slot, tasks[slot], search);
   std::vector<DecodeResult> results(tasks.size());
   while (loop_.any_is_running()) {

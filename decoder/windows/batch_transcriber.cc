@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "error/tasks.h"
+
 namespace vesper {
 namespace {
 
@@ -26,17 +28,15 @@ class Batch {
         search_(search_of(settings, settings.temperatures.front())),
         audio_(model.n_encoded(), windows_.audio_window()),
         slots_(decoder_.n_slots()) {
-    // Window 0 is for attempts alone: other windows may then be encoded and wait.
-    for (uint32_t i = model.n_encoded() > 1 ? 1 : 0; i < decoder_.n_windows(); ++i) {
-      free_windows_.push_back(i);
-    }
+    for (uint32_t i = 0; i < decoder_.n_windows(); ++i) free_windows_.push_back(i);
   }
 
   void run() {
     do {
       run_first_attempts();
-      // Only while nothing runs: the attempts use other sequences of the decoder.
-      for (const Taken& taken : std::exchange(failed_, {})) decode_alone(taken);
+      // Only while nothing runs: these use other sequences of the decoder.
+      run_further_attempts();
+      for (const Taken& taken : std::exchange(alone_, {})) decode_alone(taken);
     } while (!has_ended_ || !open_.empty());
   }
 
@@ -70,6 +70,12 @@ class Batch {
   struct Taken {
     Open* of = nullptr;
     Track* track = nullptr;
+  };
+  // A window whose attempts have all failed. It stays encoded.
+  struct Failed {
+    Taken taken;
+    DecodeTask task;
+    WindowAttempts attempts;
   };
   // A window that has text, before its words are timed.
   struct Ended {
@@ -111,6 +117,54 @@ class Batch {
     }
   }
 
+  // Decodes the failed windows together at the other temperatures.
+  void run_further_attempts() {
+    for (size_t i = 1; i < settings_.temperatures.size() && !failed_.empty(); ++i) {
+      std::vector<Failed> tried = std::exchange(failed_, {});
+      for (size_t first = 0; first < tried.size(); first += slots_.size()) {
+        try_again(std::span(tried).subspan(first, std::min(slots_.size(), tried.size() - first)),
+                  i);
+      }
+    }
+    for (Failed& failed : std::exchange(failed_, {})) end(std::move(failed));
+    finish_windows();
+  }
+
+  void try_again(std::span<Failed> windows, size_t attempt) {
+    const double temperature = settings_.temperatures[attempt];
+    std::vector<DecodeTask> tasks;
+    for (Failed& failed : windows) {
+      const uint32_t seed = window_seed(settings_.seed, failed.taken.track->cursor.seek);
+      failed.task.seed = attempt_seed(seed, attempt);
+      tasks.push_back(failed.task);
+    }
+    if (on_round_) on_round_(static_cast<uint32_t>(tasks.size()));
+    std::vector<DecodeResult> results = decoder_.decode(tasks, search_of(settings_, temperature));
+    for (size_t i = 0; i < windows.size(); ++i) {
+      Failed& failed = windows[i];
+      if (failed.attempts.take(judge(std::move(results[i]), temperature, failed.taken))) {
+        end(std::move(failed));
+      } else {
+        failed_.push_back(std::move(failed));
+      }
+    }
+    finish_windows();
+  }
+
+  WindowResult judge(DecodeResult result, double temperature, const Taken& taken) const {
+    return windows_.judge(std::move(result), temperature,
+                          windows_.has_speech(taken.of->recording.state, taken.track->cursor));
+  }
+
+  // Ends a window with its best attempt.
+  void end(Failed failed) {
+    const Taken& taken = failed.taken;
+    ended_.push_back({taken,
+                      windows_.cut(taken.of->recording.state, taken.track->cursor,
+                                   std::move(failed.attempts).result(), failed.task.window),
+                      failed.task.window});
+  }
+
   size_t n_waiting() const {
     return static_cast<size_t>(
         std::ranges::count_if(open_, [](const auto& open) { return !open->is_done(); }));
@@ -146,14 +200,16 @@ class Batch {
   // Starts the next window of the first waiting track that can run beside others.
   void fill(uint32_t slot) {
     // A fifth of the slots idle costs less than interrupting the batch for each failure.
-    if (failed_.size() * 5 > slots_.size()) return;
+    if ((failed_.size() + alone_.size()) * 5 > slots_.size()) return;
     do {
       for (const std::unique_ptr<Open>& open : open_) {
         if (start_window(*open, slot)) return;
       }
       emit();
-      // Detecting the language in several windows uses the whole decoder.
-    } while (!(settings_.language == "auto" && settings_.language_detection_segments > 1) &&
+      // Failed windows may have all places of encoded windows. Detecting the language in several
+      // windows uses the whole decoder.
+    } while (!free_windows_.empty() &&
+             !(settings_.language == "auto" && settings_.language_detection_segments > 1) &&
              open_next());
   }
 
@@ -169,10 +225,11 @@ class Batch {
       if (windows_.follows_languages() && !track.cursor.is_at_end()) {
         // Finding language changes uses the whole decoder.
         track.is_taken = true;
-        failed_.push_back({&open, &track});
+        alone_.push_back({&open, &track});
         return true;
       }
       while (!track.is_taken && !track.cursor.is_at_end()) {
+        if (!track.encoded && free_windows_.empty()) break;
         if (!encode(open, track)) continue;
         const uint32_t window = std::exchange(track.encoded, {}).value();
         set_language(open, track);
@@ -240,10 +297,10 @@ class Batch {
 
   // Encodes the next window of a track unless it is encoded, and at once those of other waiting
   // tracks, in order, that can be kept. Returns false for uniform silence, which the cursor passes.
+  // Requires a free window.
   bool encode(Open& open, Track& track) {
     if (track.encoded) return true;
-    if (!open.recording.read_next(track.cursor, audio_[0])) return false;
-    std::vector<Track*> together{&track};
+    std::vector<Taken> next{{&open, &track}};
     size_t n_most = audio_.size();
     for (const auto& each : open_) {
       n_most -= static_cast<size_t>(std::ranges::count_if(
@@ -252,25 +309,28 @@ class Batch {
     n_most = std::min(n_most, free_windows_.size());
     for (const auto& each : open_) {
       for (Track& other : each->tracks) {
-        if (together.size() >= n_most) break;
+        if (next.size() >= n_most) break;
         if (&other == &track || other.is_taken || other.encoded || other.cursor.is_at_end()) {
           continue;
         }
-        if (each->recording.read_next(other.cursor, audio_[together.size()])) {
-          together.push_back(&other);
-        }
+        next.push_back({each.get(), &other});
       }
     }
+    std::vector<uint8_t> has_sound(next.size());
+    run_tasks(next.size(), /*n_threads=*/0, [&](size_t i) {
+      has_sound[i] = next[i].of->recording.read_next(next[i].track->cursor, audio_[i]);
+    });
     std::vector<const float*> windows;
     std::vector<uint32_t> to;
-    for (Track* const next : together) {
-      windows.push_back(audio_[windows.size()].log_mel.data());
+    for (size_t i = 0; i < next.size(); ++i) {
+      if (!has_sound[i]) continue;
+      windows.push_back(audio_[i].log_mel.data());
       to.push_back(free_windows_.back());
       free_windows_.pop_back();
-      next->encoded = to.back();
+      next[i].track->encoded = to.back();
     }
-    windows_.model().encode(windows, to);
-    return true;
+    if (!windows.empty()) windows_.model().encode(windows, to);
+    return track.encoded.has_value();
   }
 
   // The earliest timestamp that may end the next window; 0: any. A model often omits the last
@@ -289,23 +349,16 @@ class Batch {
   void take(uint32_t index) {
     Slot& slot = slots_[index];
     if (slot.taken.of == nullptr) return;
-    WindowResult result = windows_.judge(
-        decoder_.result(index), settings_.temperatures.front(),
-        windows_.has_speech(slot.taken.of->recording.state, slot.taken.track->cursor));
+    WindowResult result = judge(decoder_.result(index), settings_.temperatures.front(), slot.taken);
     // Waiting for the end of speech is the most frequent cause of a failure.
     if (!passes(result, settings_) && std::exchange(slot.task.speech_end, 0) > 0) {
       return start(index);
     }
-    const Taken taken = std::exchange(slot.taken, {});
-    WindowAttempts attempts(settings_);
-    if (attempts.take(std::move(result))) {
-      ended_.push_back({taken,
-                        windows_.cut(taken.of->recording.state, taken.track->cursor,
-                                     std::move(attempts).result(), slot.task.window),
-                        slot.task.window});
+    Failed window{std::exchange(slot.taken, {}), std::move(slot.task), WindowAttempts(settings_)};
+    if (window.attempts.take(std::move(result))) {
+      end(std::move(window));
     } else {
-      failed_.push_back(taken);
-      free_windows_.push_back(slot.task.window);
+      failed_.push_back(std::move(window));
     }
   }
 
@@ -327,7 +380,7 @@ class Batch {
     }
   }
 
-  // Decodes a track's next window with all attempts.
+  // Decodes a track's next window, in a language that is found with the whole decoder.
   void decode_alone(const Taken& taken) {
     set_language(*taken.of, *taken.track);
     WindowCursor& cursor = taken.track->cursor;
@@ -392,8 +445,10 @@ class Batch {
   std::vector<AudioWindow> audio_;          // of windows that are encoded at once
   std::vector<uint32_t> free_windows_;      // indices
   std::vector<Slot> slots_;
-  std::vector<Ended> ended_;   // since the last steps
-  std::vector<Taken> failed_;  // decoded while nothing else runs
+  std::vector<Ended> ended_;  // since the last steps
+  // Decoded while nothing else runs.
+  std::vector<Failed> failed_;
+  std::vector<Taken> alone_;
   uint32_t n_running_ = 0;
 };
 

@@ -227,7 +227,7 @@ TEST_F(BatchTranscriber, AWindowDoesNotEndBeforeItsSpeech) {
 TEST_F(BatchTranscriber, WindowsThatAreEncodedTogetherHaveTheSameText) {
   WhisperModel one = load(3);
   for (const bool fails : {false, true}) {
-    if (fails) {  // all attempts of every window, which are decoded alone
+    if (fails) {  // all attempts of every window
       settings_.temperatures = {0, 0.5};
       settings_.best_of = 1;
       settings_.logprob_threshold = 0;
@@ -253,6 +253,45 @@ TEST_F(BatchTranscriber, WindowsThatAreEncodedTogetherHaveTheSameText) {
       EXPECT_GT(n_runs.back(), 0u);
     }
   }
+}
+
+TEST_F(BatchTranscriber, FailedWindowsAreEncodedOnceAndDecodedTogether) {
+  auto owned = std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
+  ObservedDevice& device = *owned;
+  settings_.temperatures = {0, 0.5};
+  settings_.best_of = 1;
+  WhisperModel model(folder_, std::move(owned), Compute::kF32, 3, most_candidates(settings_));
+  device.set_clock(Clock::kPerStage);
+  // Runs of the encoder, and of steps of n sequences.
+  const auto n_encoded = [&] {
+    uint64_t n = 0;
+    for (ProgramId id = 0; id < device.programs().size(); ++id) {
+      const bool is_encoder = device.programs()[id].labels().front() == "encoder.conv1";
+      if (is_encoder) n += device.replay_times(id).n_runs;
+    }
+    return n;
+  };
+  const auto n_steps = [&](uint32_t n_sequences) {
+    uint64_t n = 0;
+    for (ProgramId id = 0; id < device.programs().size(); ++id) {
+      const DispatchTable& table = device.programs()[id];
+      if (table.labels().back() != "sample_token") continue;
+      const auto& params = table.commands().back().params_as<SamplingParams>();
+      if (params.n_sequences == n_sequences) n += device.replay_times(id).n_runs;
+    }
+    return n;
+  };
+  const std::vector<SpeechSegment> of_one_window = {{0, 90}, {100, 190}, {200, 290}};
+  const Transcript passed = transcribe(model, of_one_window);
+  const uint64_t n_windows = n_encoded(), n_first = n_steps(3);
+  EXPECT_GE(n_windows, of_one_window.size());
+  settings_.logprob_threshold = 0;
+  transcribe(model, of_one_window);
+  EXPECT_GT(n_steps(3), 2 * n_first);
+  settings_.temperatures = {0};
+  const uint64_t before = n_encoded();
+  expect_equal(transcribe(model, of_one_window).segments, passed.segments);
+  EXPECT_EQ(n_encoded() - before, n_windows);
 }
 
 TEST_F(BatchTranscriber, WordsThatAreAlignedTogetherHaveTheSameTimes) {
