@@ -35,9 +35,9 @@ void filter_group(const float* HWY_RESTRICT filter, size_t n_taps, const float* 
   for (size_t k = 0; k < N; ++k) {
     float lanes[kLanes];
     for (size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[k][v], d, lanes + v * kWidth);
-    float sum = 0;
-    for (const float lane : lanes) sum += lane;
-    out[k * out_step] = sum;
+    for (size_t i = 0; i < 8; ++i) lanes[i] += lanes[i + 8];
+    for (size_t i = 0; i < 4; ++i) lanes[i] += lanes[i + 4];
+    out[k * out_step] = (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
   }
 }
 
@@ -62,10 +62,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include <algorithm>
-#include <cmath>
-#include <numbers>
 #include <numeric>
 
+#include "audio/kaiser_window.h"
 #include "error/tasks.h"
 
 namespace vesper {
@@ -76,6 +75,11 @@ namespace {
 constexpr size_t kMaxTableValues = size_t{1} << 18;
 constexpr double kPassband = 0.965, kStopband = 1.015;  // of the smaller Nyquist frequency
 constexpr double kAttenuationDb = 100.0;
+// Of a decimation by two. Its errors add to those of the filter after it.
+constexpr double kHalfBandDb = 120.0;
+// A rate is halved while the result is above the wanted rate by this factor: the transition of a
+// half-band filter is then wide, and the filter after it has half of the taps for an output.
+constexpr double kLeastRatio = 1.25;
 // Of a task of its own: several times the work of starting a thread.
 constexpr uint64_t kProductsPerTask = uint64_t{1} << 21;
 constexpr size_t kMostTasks = 8;
@@ -90,47 +94,42 @@ Band band_of(int from_hz, int to_hz) {
   return {kPassband * nyquist, kStopband * nyquist};
 }
 
-// Kaiser's estimate of the filter length for the transition band, in taps to each side.
+// Taps of the filter to each side.
 size_t half_taps_of(const Band& band) {
-  const double taps =
-      (kAttenuationDb - 8.0) / (2.285 * 2.0 * std::numbers::pi * (band.stop - band.pass));
+  const double taps = kaiser_length(kAttenuationDb, band.stop - band.pass);
   constexpr size_t kMultiple = PolyphaseResampler::kPartialSums;
   return (static_cast<size_t>(taps) / kMultiple + 1) * kMultiple / 2;
 }
 
-double sinc(double x) {
-  return x == 0.0 ? 1.0 : std::sin(std::numbers::pi * x) / (std::numbers::pi * x);
-}
-
-// Modified Bessel function of order 0 by its power series. x is at most 11 here, for which 40 terms
-// exceed double precision. (std::cyl_bessel_i takes 50 times as long.)
-double bessel_i0(double x) {
-  const double quarter_square = x * x / 4.0;
-  double term = 1.0, sum = 1.0;
-  for (int k = 1; k < 40 && term > 1e-17 * sum; ++k) {
-    term *= quarter_square / (k * k);
-    sum += term;
-  }
-  return sum;
-}
-
 }  // namespace
 
+int PolyphaseResampler::halved(int from_hz, int to_hz) {
+  while (from_hz % 2 == 0 && from_hz / 2 > kLeastRatio * to_hz) from_hz /= 2;
+  return from_hz;
+}
+
 bool PolyphaseResampler::suits(int from_hz, int to_hz) {
+  from_hz = halved(from_hz, to_hz);
   const auto n_filters = static_cast<size_t>(to_hz / std::gcd(from_hz, to_hz));
   return n_filters * 2 * half_taps_of(band_of(from_hz, to_hz)) <= kMaxTableValues;
 }
 
 PolyphaseResampler::PolyphaseResampler(int from_hz, int to_hz)
-    : up_(static_cast<uint64_t>(to_hz / std::gcd(from_hz, to_hz))),
-      down_(static_cast<uint64_t>(from_hz / std::gcd(from_hz, to_hz))),
-      half_taps_(half_taps_of(band_of(from_hz, to_hz))),
+    : from_hz_(static_cast<uint64_t>(from_hz)),
+      to_hz_(static_cast<uint64_t>(to_hz)),
+      up_(static_cast<uint64_t>(to_hz / std::gcd(halved(from_hz, to_hz), to_hz))),
+      down_(
+          static_cast<uint64_t>(halved(from_hz, to_hz) / std::gcd(halved(from_hz, to_hz), to_hz))),
+      half_taps_(half_taps_of(band_of(halved(from_hz, to_hz), to_hz))),
       n_taps_(2 * half_taps_),
       filters_(up_ * n_taps_),
       pending_(half_taps_ - 1, 0.0f) {
-  const Band band = band_of(from_hz, to_hz);
+  for (int rate = from_hz; rate > halved(from_hz, to_hz); rate /= 2) {
+    halvings_.emplace_back(band_of(rate, to_hz).stop, kHalfBandDb);
+  }
+  halves_.resize(halvings_.size());
+  const Band band = band_of(halved(from_hz, to_hz), to_hz);
   const double cutoff = band.pass + band.stop;  // twice the middle of the transition band
-  const double beta = 0.1102 * (kAttenuationDb - 8.7);
   const double reach = static_cast<double>(half_taps_);
   std::vector<double> filter(n_taps_);
   for (size_t phase = 0; phase < up_; ++phase) {
@@ -138,9 +137,7 @@ PolyphaseResampler::PolyphaseResampler(int from_hz, int to_hz)
     double sum = 0.0;
     for (size_t k = 0; k < n_taps_; ++k) {
       const double t = static_cast<double>(k) - (reach - 1.0) - offset;  // -reach to reach
-      const double edge = t / reach;
-      const double window = bessel_i0(beta * std::sqrt(std::max(0.0, 1.0 - edge * edge)));
-      filter[k] = sinc(cutoff * t) * window;
+      filter[k] = sinc(cutoff * t) * kaiser_window(t / reach, kAttenuationDb);
       sum += filter[k];
     }
     // Normalizes each phase; otherwise the phases would modulate a constant.
@@ -151,16 +148,35 @@ PolyphaseResampler::PolyphaseResampler(int from_hz, int to_hz)
 }
 
 void PolyphaseResampler::push(const float* samples, size_t n, std::vector<float>& out) {
-  pending_.insert(pending_.end(), samples, samples + n);
-  n_in_ += n;
+  n_source_ += n;
+  halve(samples, n, 0);
   // Output j is at input j * M / L and needs half_taps_ inputs after it.
   if (n_in_ <= half_taps_) return;
   produce(((n_in_ - half_taps_) * up_ + down_ - 1) / down_, out);
 }
 
+// Takes the input of a halving, or of the filter after the last one.
+void PolyphaseResampler::halve(const float* samples, size_t n, size_t stage) {
+  if (stage == halvings_.size()) {
+    pending_.insert(pending_.end(), samples, samples + n);
+    n_in_ += n;
+    return;
+  }
+  std::vector<float>& half = halves_[stage];
+  half.clear();
+  halvings_[stage].push(samples, n, half);
+  halve(half.data(), half.size(), stage + 1);
+}
+
 void PolyphaseResampler::finish(std::vector<float>& out) {
+  for (size_t stage = 0; stage < halvings_.size(); ++stage) {
+    std::vector<float>& half = halves_[stage];
+    half.clear();
+    halvings_[stage].finish(half);
+    halve(half.data(), half.size(), stage + 1);
+  }
   pending_.insert(pending_.end(), half_taps_ + 1, 0.0f);
-  produce((n_in_ * up_ + down_ / 2) / down_, out);
+  produce((n_source_ * to_hz_ + from_hz_ / 2) / from_hz_, out);
 }
 
 // Appends outputs up to `n_wanted` since the beginning.

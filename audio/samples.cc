@@ -32,17 +32,16 @@ struct SampleReader::State {
     if (thread.joinable()) thread.join();
   }
 
-  // The next frames at the rate of the recording; fewer than block_frames only at the end.
-  std::vector<float> read_frames() {
-    std::vector<float> frames(block_frames);
-    frames.resize(reader.read(frames.data(), frames.size()));
-    return frames;
+  // Reads the next frames at the rate of the recording; fewer than block_frames only at the end.
+  size_t read_frames(std::vector<float>& to) {
+    to.resize(block_frames);
+    return reader.read(to.data(), to.size());
   }
 
   void start_next_frames() {
     if (block_frames < kBlockFrames) return;  // takes less time than the start of a thread
     try {
-      next_frames = std::async(std::launch::async, [this] { return read_frames(); });
+      n_next = std::async(std::launch::async, [this] { return read_frames(next_frames); });
     } catch (const std::system_error&) {
       // There can be no thread. The next call reads.
     }
@@ -52,11 +51,12 @@ struct SampleReader::State {
   void read(Block& block) {
     block.samples.clear();
     while (block.samples.empty() && !has_ended) {
-      const std::vector<float> frames = next_frames.valid() ? next_frames.get() : read_frames();
-      n_frames_read += frames.size();
-      has_ended = frames.size() < block_frames;
+      const size_t n = n_next.valid() ? n_next.get() : read_frames(next_frames);
+      std::swap(frames, next_frames);
+      n_frames_read += n;
+      has_ended = n < block_frames;
       if (!has_ended) start_next_frames();
-      resampler.push(frames.data(), frames.size(), block.samples);
+      resampler.push(frames.data(), n, block.samples);
       if (has_ended) resampler.finish(block.samples);
     }
     block.n_frames_so_far = n_frames_read;
@@ -101,8 +101,9 @@ struct SampleReader::State {
   const size_t block_frames;
   uint64_t n_frames_read = 0;
   bool has_ended = false;
-  Block current;                                // of the last next()
-  std::future<std::vector<float>> next_frames;  // invalid: nothing is being read
+  Block current;                           // of the last next()
+  std::vector<float> frames, next_frames;  // of the recording
+  std::future<size_t> n_next;              // read into next_frames; invalid: nothing is being read
 
   std::mutex mutex;  // of everything below, while the thread runs
   std::condition_variable changed;
