@@ -38,13 +38,22 @@ void run_half_band(const float* HWY_RESTRICT taps, size_t n_taps, const float* H
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <algorithm>
 #include <cmath>
 
 #include "audio/half_band.h"
 #include "audio/kaiser_window.h"
+#include "error/tasks.h"
 
 namespace vesper {
 HWY_EXPORT(run_half_band);
+
+namespace {
+
+// Several times the work of waking a thread.
+constexpr size_t kOutputsPerTask = size_t{1} << 14;
+
+}  // namespace
 
 HalfBand::HalfBand(double pass, double attenuation_db) {
   const double to_each_side = kaiser_length(attenuation_db, 0.5 - 2 * pass) / 2;
@@ -95,8 +104,12 @@ void HalfBand::produce(uint64_t n_wanted, std::vector<float>& out) {
   const auto n = static_cast<size_t>(n_wanted - n_out_);
   const size_t before = out.size();
   out.resize(before + n);
-  HWY_DYNAMIC_DISPATCH(run_half_band)
-  (taps_.data(), taps_.size(), even_.data(), odd_.data(), out.data() + before, n);
+  run_tasks((n + kOutputsPerTask - 1) / kOutputsPerTask, /*n_threads=*/0, [&](size_t task) {
+    const size_t first = task * kOutputsPerTask;
+    HWY_DYNAMIC_DISPATCH(run_half_band)
+    (taps_.data(), taps_.size(), even_.data() + first, odd_.data() + first,
+     out.data() + before + first, std::min(kOutputsPerTask, n - first));
+  });
   even_.erase(even_.begin(), even_.begin() + static_cast<std::ptrdiff_t>(n));
   odd_.erase(odd_.begin(), odd_.begin() + static_cast<std::ptrdiff_t>(n));
   n_out_ = n_wanted;

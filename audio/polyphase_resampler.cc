@@ -80,9 +80,9 @@ constexpr double kHalfBandDb = 120.0;
 // A rate is halved while the result is above the wanted rate by this factor: the transition of a
 // half-band filter is then wide, and the filter after it has half of the taps for an output.
 constexpr double kLeastRatio = 1.25;
-// Of a task of its own: several times the work of starting a thread.
-constexpr uint64_t kProductsPerTask = uint64_t{1} << 21;
-constexpr size_t kMostTasks = 8;
+// Of a task of its own: several times the work of waking a thread.
+constexpr uint64_t kProductsPerTask = uint64_t{1} << 20;
+constexpr size_t kMostTasks = 32;
 
 // Band edges in cycles per input sample.
 struct Band {
