@@ -229,7 +229,11 @@ class Batch {
         return true;
       }
       while (!track.is_taken && !track.cursor.is_at_end()) {
-        if (!track.encoded && free_windows_.empty()) break;
+        if (!track.encoded && free_windows_.empty()) {
+          // The first window with speech decides the language.
+          if (needs_language(open)) return false;
+          break;
+        }
         if (!encode(open, track)) continue;
         const uint32_t window = std::exchange(track.encoded, {}).value();
         set_language(open, track);

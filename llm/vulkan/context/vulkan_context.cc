@@ -177,11 +177,12 @@ VkCommandBuffer VulkanContext::before_next() {
 
 bool VulkanContext::is_idle() {
   if (is_recording_) return false;
-  if (waited_ < submitted_ &&
-      vkGetFenceStatus(device_, fences_[submitted_ % kMaxInFlight]) == VK_SUCCESS) {
-    waited_ = submitted_;
-  }
-  return waited_ == submitted_;
+  if (waited_ == submitted_) return true;
+  const VkResult status = vkGetFenceStatus(device_, fences_[submitted_ % kMaxInFlight]);
+  if (status == VK_NOT_READY) return false;
+  check_vulkan(status, "vkGetFenceStatus");
+  waited_ = submitted_;
+  return true;
 }
 
 void VulkanContext::wait(uint64_t submission) {
