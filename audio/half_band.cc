@@ -2,6 +2,7 @@
 #define HWY_TARGET_INCLUDE "audio/half_band.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, as Highway requires.
+#include "audio/half_band.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -9,29 +10,41 @@ namespace vesper::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// out[j] = even[j] / 2 + the sum of taps[k] * (odd[j + n_taps - 1 - k] + odd[j + n_taps + k]),
-// always in the same order.
+// Writes N vectors of outputs. The order of operations of an output is that of its lane, so that
+// every vector length gives the same bits.
+template <size_t N, class D>
+void half_band_vectors(D d, const float* HWY_RESTRICT taps, size_t n_taps,
+                       const float* HWY_RESTRICT even, const float* HWY_RESTRICT odd,
+                       float* HWY_RESTRICT out) {
+  using V = hn::Vec<D>;
+  constexpr size_t kWidth = hn::MaxLanes(d);
+  V sums[N];
+  for (size_t v = 0; v < N; ++v) sums[v] = hn::Zero(d);
+  for (size_t k = n_taps; k-- > 0;) {
+    const V tap = hn::Set(d, taps[k]);
+    for (size_t v = 0; v < N; ++v) {
+      const V before = hn::LoadU(d, odd + v * kWidth + n_taps - 1 - k);
+      const V after = hn::LoadU(d, odd + v * kWidth + n_taps + k);
+      sums[v] = hn::Add(sums[v], hn::Mul(tap, hn::Add(before, after)));
+    }
+  }
+  for (size_t v = 0; v < N; ++v) {
+    const V center = hn::Mul(hn::Set(d, 0.5f), hn::LoadU(d, even + v * kWidth));
+    hn::StoreU(hn::Add(sums[v], center), d, out + v * kWidth);
+  }
+}
+
+// out[i], [n], is the filter around even[i]. `odd` begins n_taps samples before `even`.
 void run_half_band(const float* HWY_RESTRICT taps, size_t n_taps, const float* HWY_RESTRICT even,
                    const float* HWY_RESTRICT odd, float* HWY_RESTRICT out, size_t n) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  size_t j = 0;
-  for (; j + lanes <= n; j += lanes) {
-    auto sum = hn::Mul(hn::Set(d, 0.5f), hn::LoadU(d, even + j));
-    for (size_t k = 0; k < n_taps; ++k) {
-      const auto both =
-          hn::Add(hn::LoadU(d, odd + j + n_taps - 1 - k), hn::LoadU(d, odd + j + n_taps + k));
-      sum = hn::Add(sum, hn::Mul(hn::Set(d, taps[k]), both));
-    }
-    hn::StoreU(sum, d, out + j);
+  const hn::CappedTag<float, 16> d;
+  const hn::CappedTag<float, 1> single;
+  constexpr size_t kVectors = 4, kStep = kVectors * hn::MaxLanes(d);
+  size_t i = 0;
+  for (; i + kStep <= n; i += kStep) {
+    half_band_vectors<kVectors>(d, taps, n_taps, even + i, odd + i, out + i);
   }
-  for (; j < n; ++j) {
-    float sum = 0.5f * even[j];
-    for (size_t k = 0; k < n_taps; ++k) {
-      sum += taps[k] * (odd[j + n_taps - 1 - k] + odd[j + n_taps + k]);
-    }
-    out[j] = sum;
-  }
+  for (; i < n; ++i) half_band_vectors<1>(single, taps, n_taps, even + i, odd + i, out + i);
 }
 
 }  // namespace vesper::HWY_NAMESPACE
@@ -41,78 +54,66 @@ HWY_AFTER_NAMESPACE();
 #include <algorithm>
 #include <cmath>
 
-#include "audio/half_band.h"
-#include "audio/kaiser_window.h"
-#include "error/tasks.h"
+#include "audio/kaiser_filter.h"
 
 namespace vesper {
 HWY_EXPORT(run_half_band);
 
 namespace {
 
-// Several times the work of waking a thread.
-constexpr size_t kOutputsPerTask = size_t{1} << 14;
+constexpr double kAttenuationDb = 125.0;
 
 }  // namespace
 
-HalfBand::HalfBand(double pass, double attenuation_db) {
-  const double to_each_side = kaiser_length(attenuation_db, 0.5 - 2 * pass) / 2;
-  const auto n_taps = static_cast<size_t>(std::ceil((to_each_side + 1) / 2));
-  const double reach = 2 * static_cast<double>(n_taps);
-  std::vector<double> taps;
-  double sum = 0;
+HalfBandDecimator::HalfBandDecimator(double keep, size_t n_before) {
+  // To each side. The window ends at a tap that is zero.
+  const auto n_taps =
+      static_cast<size_t>(std::ceil(kaiser_length(kAttenuationDb, 0.5 - 2.0 * keep) / 4.0));
+  const double reach = 2.0 * static_cast<double>(n_taps);
+  std::vector<double> taps(n_taps);
+  double sum = 0.0;
   for (size_t k = 0; k < n_taps; ++k) {
-    const double t = 2 * static_cast<double>(k) + 1;
-    taps.push_back(sinc(t / 2) * kaiser_window(t / reach, attenuation_db));
-    sum += taps.back();
+    taps[k] = kaiser_tap(2.0 * static_cast<double>(k) + 1.0, 0.25, reach, kAttenuationDb);
+    sum += taps[k];
   }
-  // The middle tap is 1/2, and each side has half of the rest.
-  for (const double tap : taps) taps_.push_back(static_cast<float>(tap / sum / 4));
-  odd_.assign(n_taps, 0.0f);
+  // Both sides have half of the gain, the tap in the center has the other half.
+  for (const double tap : taps) taps_.push_back(static_cast<float>(0.25 * tap / sum));
+
+  // Zeros before the input: output begins where the filter reaches the first sample, and time 0 is
+  // at an output.
+  const size_t n_zeros = 2 * n_taps - (n_before % 2);
+  n_before_ = (n_before + n_zeros) / 2;
+  even_.assign((n_zeros + 1) / 2, 0.0f);
+  odd_.assign(n_taps + n_zeros / 2, 0.0f);
+  next_is_odd_ = n_zeros % 2 == 1;
 }
 
-void HalfBand::take(const float* samples, size_t n) {
-  size_t i = 0;
-  if (n > 0 && n_in_ % 2 == 1) odd_.push_back(samples[i++]);
-  const size_t n_pairs = (n - i) / 2, n_even = even_.size(), n_odd = odd_.size();
+std::span<const float> HalfBandDecimator::push(std::span<const float> samples) {
+  if (next_is_odd_ && !samples.empty()) {
+    odd_.push_back(samples.front());
+    samples = samples.subspan(1);
+    next_is_odd_ = false;
+  }
+  const size_t n_pairs = samples.size() / 2, n_even = even_.size(), n_odd = odd_.size();
   even_.resize(n_even + n_pairs);
   odd_.resize(n_odd + n_pairs);
-  for (size_t pair = 0; pair < n_pairs; ++pair) {
-    even_[n_even + pair] = samples[i + 2 * pair];
-    odd_[n_odd + pair] = samples[i + 2 * pair + 1];
+  for (size_t i = 0; i < n_pairs; ++i) {
+    even_[n_even + i] = samples[2 * i];
+    odd_[n_odd + i] = samples[2 * i + 1];
   }
-  if (i + 2 * n_pairs < n) even_.push_back(samples[n - 1]);
-  n_in_ += n;
-}
-
-void HalfBand::push(const float* samples, size_t n, std::vector<float>& out) {
-  take(samples, n);
-  // Output j needs the inputs up to 2 (j + n_taps) - 1.
-  const uint64_t after = 2 * taps_.size();
-  if (n_in_ >= after) produce((n_in_ - after) / 2 + 1, out);
-}
-
-void HalfBand::finish(std::vector<float>& out) {
-  const uint64_t n_wanted = (n_in_ + 1) / 2;
-  const std::vector<float> silence(2 * taps_.size() + 1, 0.0f);
-  take(silence.data(), silence.size());
-  produce(n_wanted, out);
-}
-
-void HalfBand::produce(uint64_t n_wanted, std::vector<float>& out) {
-  if (n_wanted <= n_out_) return;
-  const auto n = static_cast<size_t>(n_wanted - n_out_);
-  const size_t before = out.size();
-  out.resize(before + n);
-  run_tasks((n + kOutputsPerTask - 1) / kOutputsPerTask, /*n_threads=*/0, [&](size_t task) {
-    const size_t first = task * kOutputsPerTask;
-    HWY_DYNAMIC_DISPATCH(run_half_band)
-    (taps_.data(), taps_.size(), even_.data() + first, odd_.data() + first,
-     out.data() + before + first, std::min(kOutputsPerTask, n - first));
-  });
+  if (samples.size() % 2 == 1) {
+    even_.push_back(samples.back());
+    next_is_odd_ = true;
+  }
+  // Output i is around even_[i] and reaches to odd_[i + 2 * n_taps - 1].
+  const size_t n_taps = taps_.size();
+  const size_t n = std::min(even_.size(), odd_.size() - std::min(odd_.size(), 2 * n_taps - 1));
+  out_.resize(n);
+  HWY_DYNAMIC_DISPATCH(run_half_band)
+  (taps_.data(), n_taps, even_.data(), odd_.data(), out_.data(), n);
   even_.erase(even_.begin(), even_.begin() + static_cast<std::ptrdiff_t>(n));
   odd_.erase(odd_.begin(), odd_.begin() + static_cast<std::ptrdiff_t>(n));
-  n_out_ = n_wanted;
+  return out_;
 }
 
 }  // namespace vesper

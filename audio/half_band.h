@@ -1,37 +1,34 @@
-// A decimation by two with a half-band filter, used by audio/polyphase_resampler.
+// Halves a sample rate with a half-band filter, the first stage of the resampler for high rates.
 //
-// Every second tap of such a filter is zero but for the middle one, and the others are symmetric
-// (Crochiere and Rabiner, Multirate Digital Signal Processing, 1983).
+// Every second tap of a half-band filter is zero, and the others are symmetric: an output sample of
+// 44.1 -> 22.05 kHz takes 16 products. Only what would alias into the band that the next stage
+// keeps is removed, so that the filter is short.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
+#include <span>
 #include <vector>
 
 namespace vesper {
 
-class HalfBand {
+class HalfBandDecimator {
  public:
-  // Keeps frequencies up to `pass`, in cycles per input sample, below 0.25. What would alias there
-  // becomes -attenuation_db.
-  HalfBand(double pass, double attenuation_db);
+  // Flat (1e-6) up to `keep` cycles per input sample, less than 0.25; -120 dB for what aliases to
+  // there. The first `n_before` input samples are before time 0.
+  HalfBandDecimator(double keep, size_t n_before);
 
-  // Appends to `out` the output that [n] more samples determine. No delay: output sample j is at
-  // input sample 2 j.
-  void push(const float* samples, size_t n, std::vector<float>& out);
+  // The output that these samples determine, valid until the next call.
+  std::span<const float> push(std::span<const float> samples);
 
-  // Appends the rest, as if silence followed; the whole output has one sample for two, rounded up.
-  void finish(std::vector<float>& out);
+  // Output samples before time 0.
+  size_t n_before() const { return n_before_; }
 
  private:
-  void take(const float* samples, size_t n);
-  // Appends outputs up to `n_wanted` since the beginning.
-  void produce(uint64_t n_wanted, std::vector<float>& out);
-
-  std::vector<float> taps_;  // of the inputs at 1, 3, 5, ... before and after the middle
-  std::vector<float> even_;  // inputs 2 j from output j = n_out_ on
-  std::vector<float> odd_;   // inputs 2 j + 1 from j = n_out_ - taps_.size() on
-  uint64_t n_in_ = 0, n_out_ = 0;
+  std::vector<float> taps_;        // at 1, 3, 5, ... samples from the center
+  std::vector<float> even_, odd_;  // input not yet used; odd_ begins taps_.size() samples earlier
+  bool next_is_odd_;
+  size_t n_before_;
+  std::vector<float> out_;
 };
 
 }  // namespace vesper

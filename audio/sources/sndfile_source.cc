@@ -102,8 +102,9 @@ class SndfileSource : public SampleSource {
   size_t read(float* interleaved, size_t n_frames) override {
     size_t done = 0;
     while (done < n_frames) {
-      const sf_count_t got = read_some(interleaved + done * static_cast<size_t>(channels),
-                                       static_cast<sf_count_t>(n_frames - done));
+      float* to = interleaved + done * static_cast<size_t>(channels);
+      const auto n = static_cast<sf_count_t>(n_frames - done);
+      const sf_count_t got = is_16_bit_ ? read_16_bit(to, n) : sf_readf_float(file_, to, n);
       check_reads();
       if (got <= 0) break;
       done += static_cast<size_t>(got);
@@ -114,17 +115,6 @@ class SndfileSource : public SampleSource {
   }
 
  private:
-  // libsndfile converts 16-bit samples to the same values, but one by one and in blocks of 8 KB.
-  sf_count_t read_some(float* out, sf_count_t n_frames) {
-    if (!is_16_bit_) return sf_readf_float(file_, out, n_frames);
-    shorts_.resize(static_cast<size_t>(n_frames * channels));
-    const sf_count_t got = sf_readf_short(file_, shorts_.data(), n_frames);
-    constexpr float kScale = 1.0f / 32768.0f;
-    const auto n = static_cast<size_t>(std::max<sf_count_t>(got, 0) * channels);
-    for (size_t i = 0; i < n; ++i) out[i] = static_cast<float>(shorts_[i]) * kScale;
-    return got;
-  }
-
   bool adopt(SNDFILE* file, const SF_INFO& info, std::string& why) {
     file_ = file;
     if (file_ == nullptr) {
@@ -133,11 +123,22 @@ class SndfileSource : public SampleSource {
     }
     sample_rate_hz = info.samplerate;
     channels = info.channels;
-    is_16_bit_ = (info.format & SF_FORMAT_SUBMASK) == SF_FORMAT_PCM_16;
     if (info.frames > 0 && info.frames < SF_COUNT_MAX) frames = static_cast<uint64_t>(info.frames);
+    is_16_bit_ = (info.format & SF_FORMAT_SUBMASK) == SF_FORMAT_PCM_16;
     // libsndfile limits the length of most formats to the file, but not that of FLAC.
     frames_are_promised = (info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC;
     return true;
+  }
+
+  // The same values as from sf_readf_float, which converts without vector instructions.
+  sf_count_t read_16_bit(float* interleaved, sf_count_t n_frames) {
+    integers_.resize(static_cast<size_t>(n_frames * channels));
+    const sf_count_t got = sf_readf_short(file_, integers_.data(), n_frames);
+    const auto n_samples = static_cast<size_t>(std::max<sf_count_t>(got, 0) * channels);
+    for (size_t i = 0; i < n_samples; ++i) {
+      interleaved[i] = static_cast<float>(integers_[i]) * (1.0f / 32768.0f);
+    }
+    return got;
   }
 
   void check_reads() const {
@@ -158,8 +159,8 @@ class SndfileSource : public SampleSource {
   VirtualFile virtual_file_;
   SNDFILE* file_ = nullptr;
   bool is_16_bit_ = false;
-  std::vector<short> shorts_;  // of one read
-  uint64_t n_read_ = 0;        // frames so far
+  std::vector<int16_t> integers_;  // of the last read_16_bit, [n_frames, channels]
+  uint64_t n_read_ = 0;            // frames so far
 };
 
 }  // namespace
