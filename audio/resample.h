@@ -1,6 +1,6 @@
 // Streaming resampler to 16 kHz. Rates in a simple ratio to 16 kHz (44.1, 48, 22.05, 8 kHz, ...)
 // use the tabulated filters of PolyphaseResampler. Other rates use libsamplerate's best sinc
-// converter, which needs no table but 20 times as long.
+// converter, which needs no table but 100 times as long.
 #pragma once
 
 #include <cstddef>

@@ -68,7 +68,7 @@ class Helpers {
       waiting_.insert(waiting_.end(), n_wanted, &tasks);
       start_threads();
     }
-    if (n_wanted > 0) has_work_.notify_all();
+    for (size_t i = 0; i < n_wanted; ++i) has_work_.notify_one();
     tasks.work();
     if (n_wanted == 0) return;
     std::unique_lock lock(mutex_);

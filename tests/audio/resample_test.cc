@@ -10,6 +10,7 @@
 
 #include "error/error.h"
 #include "tests/audio/made_recordings.h"
+#include "tests/upper_halves.h"
 
 namespace vesper::resample_test {
 namespace {
@@ -122,6 +123,26 @@ TEST(Resampler, GivesTheSameBitsWithEveryInstructionSet) {
     hwy::SetSupportedTargetsForTest(0);
   }
 }
+
+#if defined(__x86_64__)
+TEST(Resampler, LeavesNoUpperHalvesInUse) {
+  if (!test::cpu_tells_registers_in_use()) {
+    GTEST_SKIP() << "this CPU does not tell registers in use";
+  }
+  const std::vector<float> samples = noise(0.5f, 5000, 15);
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    for (const int rate : {22050, 44100}) {
+      Resampler resampler(rate);
+      std::vector<float> out;
+      test::clear_upper_halves();
+      resampler.push(samples.data(), samples.size(), out);
+      EXPECT_FALSE(test::upper_halves_are_in_use()) << hwy::TargetName(target) << " " << rate;
+    }
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+#endif
 
 TEST(Resampler, GivesExactlyTheRoundedNumberOfSamples) {
   for (const int rate : {1000, 8000, 11025, 22050, 44100, 48000, 96000, 44056, 768000}) {

@@ -1,9 +1,6 @@
 #include "llm/dtype/dtype.h"
 
 #include <gtest/gtest.h>
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
 
 #include <cmath>
 #include <cstring>
@@ -13,6 +10,7 @@
 #include "error/error.h"
 #include "llm/dtype/tensor_view.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
+#include "tests/upper_halves.h"
 
 namespace vesper::dtype_test {
 namespace {
@@ -38,26 +36,14 @@ double f16_value(uint16_t bits) {
 }
 
 #if defined(__x86_64__)
-// Whether the upper halves of vector registers hold something (Intel's manual, volume 1, 13.6).
-bool upper_halves_are_in_use() {
-  uint32_t low = 0, high = 0;
-  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(1));
-  return (low & 4) != 0;
-}
-
-bool cpu_tells_registers_in_use() {
-  uint32_t a = 0, b = 0, c = 0, d = 0;
-  return __builtin_cpu_supports("avx2") && __get_cpuid_count(0xd, 1, &a, &b, &c, &d) != 0 &&
-         (a & 4) != 0;
-}
-
-// They slow down all later SSE instructions of the thread on Intel CPUs.
 TEST(DType, ReadingF16LeavesNoUpperHalvesInUse) {
-  if (!cpu_tells_registers_in_use()) GTEST_SKIP() << "this CPU does not tell registers in use";
-  asm volatile("vzeroupper" ::: "xmm0");
-  ASSERT_FALSE(upper_halves_are_in_use());
+  if (!test::cpu_tells_registers_in_use()) {
+    GTEST_SKIP() << "this CPU does not tell registers in use";
+  }
+  test::clear_upper_halves();
+  ASSERT_FALSE(test::upper_halves_are_in_use());
   unpacked(DType::kF16, std::vector<uint8_t>(64, 1), 32);
-  EXPECT_FALSE(upper_halves_are_in_use());
+  EXPECT_FALSE(test::upper_halves_are_in_use());
 }
 #endif
 
