@@ -20,6 +20,7 @@ constexpr uint64_t kStagingBytes = uint64_t{16} << 20;
 constexpr uint64_t kUncachedReadBytes = 4096;
 // Longer writes go through staging memory: these are part of the commands (vkCmdUpdateBuffer).
 constexpr uint64_t kMostUpdateBytes = uint64_t{1} << 16;
+constexpr uint32_t kMostTransfers = 256;  // before one submission
 constexpr uint64_t kPieceBytes = uint64_t{1} << 17;
 constexpr uint32_t kMaxThreads = 16;
 
@@ -224,8 +225,11 @@ VulkanMemory::Range VulkanMemory::range(const Operand& operand) const {
 
 VkCommandBuffer VulkanMemory::transfer_to(VkBuffer buffer, uint64_t offset, uint64_t bytes,
                                           bool reads_device) {
+  const auto is_new = [&] { return transfers_submission_ != context_.next_submission(); };
+  if (!is_new() && n_transfers_ == kMostTransfers) context_.submit(nullptr, 0);
+  const bool is_first = is_new();
+  if (is_first) n_transfers_ = 0;
   VkCommandBuffer commands = context_.before_next();
-  const bool is_first = transfers_submission_ != context_.next_submission();
   const Written wanted{buffer, offset, offset + bytes};
   const bool overlaps = std::ranges::any_of(written_, [&](const Written& earlier) {
     return earlier.buffer == buffer && earlier.begin < wanted.end && wanted.begin < earlier.end;
@@ -245,6 +249,7 @@ VkCommandBuffer VulkanMemory::transfer_to(VkBuffer buffer, uint64_t offset, uint
     written_.clear();
   }
   transfers_submission_ = context_.next_submission();
+  ++n_transfers_;
   written_.push_back(wanted);
   return commands;
 }

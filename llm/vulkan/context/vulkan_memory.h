@@ -92,6 +92,7 @@ class VulkanMemory {
   };
   std::vector<Written> written_;
   uint64_t transfers_submission_ = 0;
+  uint32_t n_transfers_ = 0;  // of them
 };
 
 }  // namespace vesper

@@ -1,10 +1,13 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include "error/error.h"
 #include "tests/llm/vulkan/device_fixture.h"
@@ -117,6 +120,47 @@ TEST_F(VulkanDeviceTest, NewBuffersAreZeroAndKeepWrittenData) {
     EXPECT_EQ(back[1], 7u);
     EXPECT_EQ(back[2], 8u);
     EXPECT_EQ(back[3], values[102]);
+  }
+}
+
+// Short writes are commands, long ones go through staging memory. Nothing is read in between, so
+// that the device is busy.
+TEST_F(VulkanDeviceTest, WritesAndRunsHaveTheirEffectsInOrder) {
+  for (const uint32_t n : {4u, 50000u, 4000000u}) {
+    SCOPED_TRACE(n);
+    const Operand in = device().allocate(n * sizeof(float), "in");
+    const std::array<Operand, 2> out = {device().allocate(n * sizeof(float), "first"),
+                                        device().allocate(n * sizeof(float), "second")};
+    std::array<ProgramId, 2> copies{};
+    for (size_t i = 0; i < 2; ++i) {
+      DispatchTable table;
+      emit::activation(table, "copy", {n, kActivationRelu, 0}, out[i], in);
+      copies[i] = device().record(table);
+    }
+    const auto write = [&](float value) {
+      const std::vector<float> values(n, value);
+      device().write(in, values.data());
+    };
+    for (float value = 1; value < 10; value += 2) {
+      write(value);
+      device().run(copies[0]);
+      write(value + 1);
+      device().run(copies[1]);
+      write(-1);
+    }
+    const auto expect_all = [&](const Operand& operand, float wanted) {
+      std::vector<float> found(n);
+      device().read(operand, found.data());
+      EXPECT_EQ(std::ranges::count(found, wanted), n) << wanted;
+    };
+    expect_all(out[0], 9);
+    expect_all(out[1], 10);
+    expect_all(in, -1);
+    if (n > 4) continue;
+    // More writes than one submission has.
+    device().run(copies[0]);
+    for (int i = 0; i < 1000; ++i) write(static_cast<float>(i));
+    expect_all(in, 999);
   }
 }
 
