@@ -9,7 +9,6 @@
 #include <exception>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 namespace vesper {
 namespace {
@@ -45,24 +44,10 @@ class Tasks {
 // Threads that wait for tasks: starting them takes longer than many tasks.
 class Helpers {
  public:
-  Helpers() = default;
-  ~Helpers() {
-    {
-      const std::lock_guard lock(mutex_);
-      ends_ = true;
-    }
-    has_work_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
-  Helpers(const Helpers&) = delete;
-  Helpers& operator=(const Helpers&) = delete;
-
-  // A fork of the process has no other threads, and may find the mutex locked.
-  bool has_threads() const { return getpid() == process_; }
-
   // Runs the tasks on this thread and up to n_wanted helpers. Busy helpers are not waited for.
   void run(Tasks& tasks, size_t n_wanted) {
-    if (!has_threads()) n_wanted = 0;
+    // A fork of the process has no other threads, and may find the mutex locked.
+    if (getpid() != process_) n_wanted = 0;
     if (n_wanted > 0) {
       const std::lock_guard lock(mutex_);
       waiting_.insert(waiting_.end(), n_wanted, &tasks);
@@ -81,8 +66,9 @@ class Helpers {
   void start_threads() {
     const size_t most = std::max(1u, std::thread::hardware_concurrency()) - 1;
     try {
-      while (n_idle_ + n_starting_ < waiting_.size() && threads_.size() < most) {
-        threads_.emplace_back([this] { help(); });
+      while (n_idle_ + n_starting_ < waiting_.size() && n_threads_ < most) {
+        std::thread([this] { help(); }).detach();
+        ++n_threads_;
         ++n_starting_;
       }
     } catch (const std::exception&) {
@@ -95,9 +81,8 @@ class Helpers {
     --n_starting_;
     while (true) {
       ++n_idle_;
-      has_work_.wait(lock, [&] { return ends_ || !waiting_.empty(); });
+      has_work_.wait(lock, [&] { return !waiting_.empty(); });
       --n_idle_;
-      if (ends_) return;
       Tasks& tasks = *waiting_.front();
       waiting_.pop_front();
       ++tasks.n_helpers;
@@ -112,26 +97,17 @@ class Helpers {
   std::mutex mutex_;
   std::condition_variable has_work_, has_ended_;
   std::deque<Tasks*> waiting_;  // once for each helper that is wanted
-  std::vector<std::thread> threads_;
-  size_t n_idle_ = 0, n_starting_ = 0;
-  bool ends_ = false;
-};
-
-// Ends the threads at the end of the program.
-struct Owner {
-  Helpers* const helpers = new Helpers;
-  ~Owner() {
-    if (helpers->has_threads()) delete helpers;
-  }
+  size_t n_threads_ = 0, n_idle_ = 0, n_starting_ = 0;
 };
 
 }  // namespace
 
 void run_tasks(size_t n_tasks, size_t n_threads, const std::function<void(size_t i)>& run_task) {
-  static const Owner owner;
+  // Never destroyed: a thread that reads a live stream may run tasks while the program ends.
+  static Helpers& helpers = *new Helpers;
   if (n_threads == 0) n_threads = std::max(1u, std::thread::hardware_concurrency());
   Tasks tasks(n_tasks, run_task);
-  owner.helpers->run(tasks, std::max<size_t>(std::min(n_tasks, n_threads), 1) - 1);
+  helpers.run(tasks, std::max<size_t>(std::min(n_tasks, n_threads), 1) - 1);
   tasks.rethrow();
 }
 
