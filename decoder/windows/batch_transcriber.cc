@@ -71,8 +71,8 @@ class Batch {
     Open* of = nullptr;
     Track* track = nullptr;
   };
-  // A window whose attempts have all failed. It stays encoded.
-  struct Failed {
+  // A window with its attempts so far. It stays encoded.
+  struct Tried {
     Taken taken;
     DecodeTask task;
     WindowAttempts attempts;
@@ -120,35 +120,41 @@ class Batch {
   // Decodes the failed windows together at the other temperatures.
   void run_further_attempts() {
     for (size_t i = 1; i < settings_.temperatures.size() && !failed_.empty(); ++i) {
-      std::vector<Failed> tried = std::exchange(failed_, {});
-      for (size_t first = 0; first < tried.size(); first += slots_.size()) {
-        try_again(std::span(tried).subspan(first, std::min(slots_.size(), tried.size() - first)),
-                  i);
+      std::vector<Tried> failed = std::exchange(failed_, {});
+      for (size_t first = 0; first < failed.size(); first += slots_.size()) {
+        const size_t n = std::min(slots_.size(), failed.size() - first);
+        try_again(std::span(failed).subspan(first, n), i);
       }
     }
-    for (Failed& failed : std::exchange(failed_, {})) end(std::move(failed));
+    for (Tried& window : std::exchange(failed_, {})) end(std::move(window));
     finish_windows();
   }
 
-  void try_again(std::span<Failed> windows, size_t attempt) {
+  // One attempt at failed windows, at most one for each slot.
+  void try_again(std::span<Tried> windows, size_t attempt) {
     const double temperature = settings_.temperatures[attempt];
     std::vector<DecodeTask> tasks;
-    for (Failed& failed : windows) {
-      const uint32_t seed = window_seed(settings_.seed, failed.taken.track->cursor.seek);
-      failed.task.seed = attempt_seed(seed, attempt);
-      tasks.push_back(failed.task);
+    for (Tried& window : windows) {
+      const uint32_t seed = window_seed(settings_.seed, window.taken.track->cursor.seek);
+      window.task.seed = attempt_seed(seed, attempt);
+      tasks.push_back(window.task);
     }
     if (on_round_) on_round_(static_cast<uint32_t>(tasks.size()));
     std::vector<DecodeResult> results = decoder_.decode(tasks, search_of(settings_, temperature));
     for (size_t i = 0; i < windows.size(); ++i) {
-      Failed& failed = windows[i];
-      if (failed.attempts.take(judge(std::move(results[i]), temperature, failed.taken))) {
-        end(std::move(failed));
-      } else {
-        failed_.push_back(std::move(failed));
-      }
+      WindowResult result = judge(std::move(results[i]), temperature, windows[i].taken);
+      add_attempt(std::move(windows[i]), std::move(result));
     }
     finish_windows();
+  }
+
+  // Ends a window if this result decides it; otherwise it needs another attempt.
+  void add_attempt(Tried window, WindowResult result) {
+    if (window.attempts.take(std::move(result))) {
+      end(std::move(window));
+    } else {
+      failed_.push_back(std::move(window));
+    }
   }
 
   WindowResult judge(DecodeResult result, double temperature, const Taken& taken) const {
@@ -157,12 +163,12 @@ class Batch {
   }
 
   // Ends a window with its best attempt.
-  void end(Failed failed) {
-    const Taken& taken = failed.taken;
+  void end(Tried window) {
+    const Taken& taken = window.taken;
     ended_.push_back({taken,
                       windows_.cut(taken.of->recording.state, taken.track->cursor,
-                                   std::move(failed.attempts).result(), failed.task.window),
-                      failed.task.window});
+                                   std::move(window.attempts).result(), window.task.window),
+                      window.task.window});
   }
 
   size_t n_waiting() const {
@@ -358,12 +364,8 @@ class Batch {
     if (!passes(result, settings_) && std::exchange(slot.task.speech_end, 0) > 0) {
       return start(index);
     }
-    Failed window{std::exchange(slot.taken, {}), std::move(slot.task), WindowAttempts(settings_)};
-    if (window.attempts.take(std::move(result))) {
-      end(std::move(window));
-    } else {
-      failed_.push_back(std::move(window));
-    }
+    add_attempt({std::exchange(slot.taken, {}), std::move(slot.task), WindowAttempts(settings_)},
+                std::move(result));
   }
 
   // Aligns the words of all windows that have ended together.
@@ -451,7 +453,7 @@ class Batch {
   std::vector<Slot> slots_;
   std::vector<Ended> ended_;  // since the last steps
   // Decoded while nothing else runs.
-  std::vector<Failed> failed_;
+  std::vector<Tried> failed_;
   std::vector<Taken> alone_;
   uint32_t n_running_ = 0;
 };

@@ -71,8 +71,7 @@ void sample_chunk(out float key, out float logit, out uint token) {
     }
   }
   best_of_workgroup(key, token);
-  logit =
-      token < end ? masked_logit(token, gl_WorkGroupID.y, start, state) : kMinusInfinity;
+  logit = token < end ? masked_logit(token, gl_WorkGroupID.y, start, state) : kMinusInfinity;
 }
 
 // Writes the list of the chunk's candidates; the first one is given.

@@ -8,6 +8,19 @@
 
 namespace vesper {
 
+void record_barrier(VkCommandBuffer commands, const BarrierScope& before,
+                    const BarrierScope& after) {
+  auto barrier = vulkan_struct<VkMemoryBarrier2>(VK_STRUCTURE_TYPE_MEMORY_BARRIER_2);
+  barrier.srcStageMask = before.stages;
+  barrier.srcAccessMask = before.accesses;
+  barrier.dstStageMask = after.stages;
+  barrier.dstAccessMask = after.accesses;
+  auto dependency = vulkan_struct<VkDependencyInfo>(VK_STRUCTURE_TYPE_DEPENDENCY_INFO);
+  dependency.memoryBarrierCount = 1;
+  dependency.pMemoryBarriers = &barrier;
+  vkCmdPipelineBarrier2(commands, &dependency);
+}
+
 VulkanContext::VulkanContext(std::unique_ptr<VulkanInstance> instance, uint32_t index,
                              const VulkanOptions& options)
     : instance_(std::move(instance)),
@@ -100,15 +113,11 @@ void VulkanContext::open_device(const VulkanOptions& options) {
   auto begin = vulkan_struct<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
   begin.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT;
   check_vulkan(vkBeginCommandBuffer(host_barrier_, &begin), "vkBeginCommandBuffer");
-  auto barrier = vulkan_struct<VkMemoryBarrier2>(VK_STRUCTURE_TYPE_MEMORY_BARRIER_2);
-  barrier.srcStageMask = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_TRANSFER_BIT;
-  barrier.srcAccessMask = VK_ACCESS_2_SHADER_WRITE_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT;
-  barrier.dstStageMask = VK_PIPELINE_STAGE_2_HOST_BIT;
-  barrier.dstAccessMask = VK_ACCESS_2_HOST_READ_BIT | VK_ACCESS_2_HOST_WRITE_BIT;
-  auto dependency = vulkan_struct<VkDependencyInfo>(VK_STRUCTURE_TYPE_DEPENDENCY_INFO);
-  dependency.memoryBarrierCount = 1;
-  dependency.pMemoryBarriers = &barrier;
-  vkCmdPipelineBarrier2(host_barrier_, &dependency);
+  record_barrier(
+      host_barrier_,
+      {VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_TRANSFER_BIT,
+       VK_ACCESS_2_SHADER_WRITE_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT},
+      {VK_PIPELINE_STAGE_2_HOST_BIT, VK_ACCESS_2_HOST_READ_BIT | VK_ACCESS_2_HOST_WRITE_BIT});
   check_vulkan(vkEndCommandBuffer(host_barrier_), "vkEndCommandBuffer");
 }
 

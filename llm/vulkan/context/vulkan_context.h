@@ -12,6 +12,15 @@
 
 namespace vesper {
 
+// Orders the commands recorded after it: what they do in the stages and accesses `after` waits for
+// those `before`.
+struct BarrierScope {
+  VkPipelineStageFlags2 stages;
+  VkAccessFlags2 accesses;
+};
+void record_barrier(VkCommandBuffer commands, const BarrierScope& before,
+                    const BarrierScope& after);
+
 class VulkanContext {
  public:
   // Device `index` of the instance, which must be usable.
@@ -43,7 +52,7 @@ class VulkanContext {
   // Returns when submissions up to this number have run and the host can read their results.
   // Submits what before_next() has recorded if that has this number.
   void wait(uint64_t submission);
-  void wait() { wait(submitted_ + is_recording_); }
+  void wait() { wait(is_recording_ ? next_submission() : submitted_); }
   // Whether everything submitted has run, and nothing is recorded.
   bool is_idle();
   void begin_conditional(VkCommandBuffer commands, VkBuffer buffer, uint64_t offset_bytes) const;

@@ -101,6 +101,14 @@ class BatchTranscriber : public testing::Test {
       }
     }
   }
+  static uint64_t encoder_runs(ObservedDevice& device) {
+    uint64_t n = 0;
+    for (ProgramId id = 0; id < device.programs().size(); ++id) {
+      const bool is_encoder = device.programs()[id].labels().front() == "encoder.conv1";
+      if (is_encoder) n += device.replay_times(id).n_runs;
+    }
+    return n;
+  }
   Transcript transcribe(WhisperModel& model, const std::vector<SpeechSegment>& segments) const {
     return transcribe_segments(model, mel_, segments, settings_, {}, {});
   }
@@ -262,15 +270,7 @@ TEST_F(BatchTranscriber, FailedWindowsAreEncodedOnceAndDecodedTogether) {
   settings_.best_of = 1;
   WhisperModel model(folder_, std::move(owned), Compute::kF32, 3, most_candidates(settings_));
   device.set_clock(Clock::kPerStage);
-  // Runs of the encoder, and of steps of n sequences.
-  const auto n_encoded = [&] {
-    uint64_t n = 0;
-    for (ProgramId id = 0; id < device.programs().size(); ++id) {
-      const bool is_encoder = device.programs()[id].labels().front() == "encoder.conv1";
-      if (is_encoder) n += device.replay_times(id).n_runs;
-    }
-    return n;
-  };
+  // Runs of steps of n sequences.
   const auto n_steps = [&](uint32_t n_sequences) {
     uint64_t n = 0;
     for (ProgramId id = 0; id < device.programs().size(); ++id) {
@@ -283,15 +283,15 @@ TEST_F(BatchTranscriber, FailedWindowsAreEncodedOnceAndDecodedTogether) {
   };
   const std::vector<SpeechSegment> of_one_window = {{0, 90}, {100, 190}, {200, 290}};
   const Transcript passed = transcribe(model, of_one_window);
-  const uint64_t n_windows = n_encoded(), n_first = n_steps(3);
+  const uint64_t n_windows = encoder_runs(device), n_first = n_steps(3);
   EXPECT_GE(n_windows, of_one_window.size());
   settings_.logprob_threshold = 0;
   transcribe(model, of_one_window);
   EXPECT_GT(n_steps(3), 2 * n_first);
   settings_.temperatures = {0};
-  const uint64_t before = n_encoded();
+  const uint64_t before = encoder_runs(device);
   expect_equal(transcribe(model, of_one_window).segments, passed.segments);
-  EXPECT_EQ(n_encoded() - before, n_windows);
+  EXPECT_EQ(encoder_runs(device) - before, n_windows);
 }
 
 TEST_F(BatchTranscriber, WordsThatAreAlignedTogetherHaveTheSameTimes) {
@@ -330,17 +330,9 @@ TEST_F(BatchTranscriber, AWindowThatEndsTooLateIsDecodedAgain) {
     uint64_t n_encoded;  // windows
   };
   const auto decode = [&](uint64_t speech_end) {
-    const auto n_encoded = [&] {
-      uint64_t n = 0;
-      for (ProgramId id = 0; id < device.programs().size(); ++id) {
-        const bool is_encoder = device.programs()[id].labels().front() == "encoder.conv1";
-        if (is_encoder) n += device.replay_times(id).n_runs;
-      }
-      return n;
-    };
-    const uint64_t before = n_encoded();
+    const uint64_t before = encoder_runs(device);
     Found found{transcribe(model, {{0, 800, speech_end}}).segments, 0};
-    found.n_encoded = n_encoded() - before;
+    found.n_encoded = encoder_runs(device) - before;
     return found;
   };
   // If the text that may end early is more probable than the other one, a threshold between the two
