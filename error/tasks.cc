@@ -13,6 +13,12 @@
 namespace vesper {
 namespace {
 
+// Asked once: the C library opens a file of the system for each answer.
+size_t n_cores() {
+  static const size_t n = std::max(1u, std::thread::hardware_concurrency());
+  return n;
+}
+
 // The tasks of one call. Its caller and helpers take the next one until there are none.
 class Tasks {
  public:
@@ -64,9 +70,8 @@ class Helpers {
  private:
   // As many as the waiting tasks want, one less than there are cores.
   void start_threads() {
-    const size_t most = std::max(1u, std::thread::hardware_concurrency()) - 1;
     try {
-      while (n_idle_ + n_starting_ < waiting_.size() && n_threads_ < most) {
+      while (n_idle_ + n_starting_ < waiting_.size() && n_threads_ + 1 < n_cores()) {
         std::thread([this] { help(); }).detach();
         ++n_threads_;
         ++n_starting_;
@@ -105,7 +110,7 @@ class Helpers {
 void run_tasks(size_t n_tasks, size_t n_threads, const std::function<void(size_t i)>& run_task) {
   // Never destroyed: a thread that reads a live stream may run tasks while the program ends.
   static Helpers& helpers = *new Helpers;
-  if (n_threads == 0) n_threads = std::max(1u, std::thread::hardware_concurrency());
+  if (n_threads == 0) n_threads = n_cores();
   Tasks tasks(n_tasks, run_task);
   helpers.run(tasks, std::max<size_t>(std::min(n_tasks, n_threads), 1) - 1);
   tasks.rethrow();

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -17,7 +18,7 @@
 namespace vesper {
 namespace {
 
-constexpr char kMagic[8] = {'V', 'E', 'S', 'P', 'P', 'I', 'P', '1'};
+constexpr char kMagic[8] = {'V', 'E', 'S', 'P', 'P', 'I', 'P', '2'};
 constexpr uint64_t kMaxCacheBytes = uint64_t{256} << 20;
 
 struct CacheHeader {
@@ -26,10 +27,14 @@ struct CacheHeader {
   uint64_t checksum;
 };
 
-// FNV-1a, 64 bits.
+// FNV-1a, 64 bits, of words of eight bytes; the last is filled with zeros.
 uint64_t checksum(std::span<const std::byte> data) {
   uint64_t hash = 0xcbf29ce484222325u;
-  for (const std::byte b : data) hash = (hash ^ static_cast<uint64_t>(b)) * 0x100000001b3u;
+  for (size_t at = 0; at < data.size(); at += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, data.data() + at, std::min<size_t>(8, data.size() - at));
+    hash = (hash ^ word) * 0x100000001b3u;
+  }
   return hash;
 }
 
@@ -145,7 +150,7 @@ Pipelines::Pipelines(VulkanContext& context)
 
 Pipelines::~Pipelines() {
   // After an error, work that uses them may still run.
-  vkDeviceWaitIdle(context_.device());
+  context_.wait_for_queue();
   for (const auto& [key, pipeline] : pipelines_) {
     vkDestroyPipeline(context_.device(), pipeline, nullptr);
   }
@@ -153,7 +158,7 @@ Pipelines::~Pipelines() {
   if (layout_) vkDestroyPipelineLayout(context_.device(), layout_, nullptr);
 }
 
-VkPipeline Pipelines::make(const PipelineKey& key) const {
+std::pair<VkPipeline, bool> Pipelines::make(const PipelineKey& key) const {
   std::span<const uint32_t> code;
   if (context_.matrix_model()) code = context_.matrix_model()(key.shader);
   if (code.empty()) code = shader_code(key.shader);
@@ -173,8 +178,15 @@ VkPipeline Pipelines::make(const PipelineKey& key) const {
   VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroups{};
   subgroups.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
   subgroups.requiredSubgroupSize = context_.capabilities().subgroup_size;
+  VkPipelineCreationFeedback feedback{}, stage_feedback{};
+  VkPipelineCreationFeedbackCreateInfo feedback_info{};
+  feedback_info.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO;
+  feedback_info.pPipelineCreationFeedback = &feedback;
+  feedback_info.pipelineStageCreationFeedbackCount = 1;
+  feedback_info.pPipelineStageCreationFeedbacks = &stage_feedback;
   VkComputePipelineCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+  info.pNext = &feedback_info;
   if (context_.pipeline_statistics()) {
     info.flags = VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR;
   }
@@ -193,7 +205,10 @@ VkPipeline Pipelines::make(const PipelineKey& key) const {
       vkCreateComputePipelines(context_.device(), cache_, 1, &info, nullptr, &pipeline);
   vkDestroyShaderModule(context_.device(), module, nullptr);
   check_vulkan(result, "vkCreateComputePipelines");
-  return pipeline;
+  constexpr VkPipelineCreationFeedbackFlags kHit =
+      VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT |
+      VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT;
+  return {pipeline, (feedback.flags & kHit) == kHit};
 }
 
 void Pipelines::prepare(const std::vector<PipelineKey>& keys) {
@@ -203,9 +218,14 @@ void Pipelines::prepare(const std::vector<PipelineKey>& keys) {
     if (!pipeline) wanted.emplace_back(&key, &pipeline);
   }
   if (wanted.empty()) return;
-  run_tasks(wanted.size(), 0, [&](size_t i) { *wanted[i].second = make(*wanted[i].first); });
+  std::atomic<bool> cache_grows = false;
+  run_tasks(wanted.size(), 0, [&](size_t i) {
+    const auto [pipeline, was_cached] = make(*wanted[i].first);
+    *wanted[i].second = pipeline;
+    if (!was_cached) cache_grows = true;
+  });
 
-  if (cache_path_.empty()) return;
+  if (cache_path_.empty() || !cache_grows) return;
   size_t bytes = 0;
   if (vkGetPipelineCacheData(context_.device(), cache_, &bytes, nullptr) != VK_SUCCESS) return;
   std::vector<std::byte> data(bytes);

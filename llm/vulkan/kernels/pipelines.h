@@ -1,5 +1,6 @@
 // Compute pipelines. In: a shader and its specialization constants. Out: a pipeline, made once. The
-// driver's pipeline cache is kept on disk, so a second start compiles nothing.
+// driver's pipeline cache is kept on disk, so a second start compiles nothing, nor
+// writes the cache if the driver reports that it had all.
 #pragma once
 
 #include <vulkan/vulkan.h>
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "llm/vulkan/context/vulkan_context.h"
@@ -89,7 +91,8 @@ class Pipelines {
   VkPipelineLayout layout() const { return layout_; }
 
  private:
-  VkPipeline make(const PipelineKey& key) const;
+  // A pipeline, and whether the driver says that it was in the cache.
+  std::pair<VkPipeline, bool> make(const PipelineKey& key) const;
 
   VulkanContext& context_;
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
