@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -177,6 +178,11 @@ class Device {
   // Waits for the replays. Empty if the program did not run since set_clock.
   virtual ReplayTimes replay_times(ProgramId program) = 0;
 
+  // Another device on the same hardware, with buffers of its own. Another thread may use it at the
+  // same time, and the work of both runs side by side if the hardware can. Null if there is none,
+  // or without DeviceOptions::opens_beside.
+  virtual std::unique_ptr<Device> open_beside() { return nullptr; }
+
   // The bytes that upload() would take, scales and padding included.
   virtual uint64_t stored_bytes(const MatrixSource& source, WeightUse use,
                                 Compute resolved) const = 0;
@@ -187,6 +193,8 @@ struct DeviceOptions {
   bool full_barriers = false;  // a barrier after each command, to test the derived ones
   // CPU: seed of a random order of the tasks of a stage; 0: as listed.
   uint64_t shuffle_seed = 0;
+  // Whether open_beside() will be called. A GPU takes 40 ms to open and close a second queue.
+  bool opens_beside = false;
 };
 
 }  // namespace vesper

@@ -41,7 +41,7 @@ ReplayClock::ReplayClock(VulkanContext& context, VulkanMemory& memory, Pipelines
 }
 
 ReplayClock::~ReplayClock() {
-  vkDeviceWaitIdle(context_.device());
+  context_.wait_for_queue();
   vkDestroyQueryPool(context_.device(), queries_, nullptr);
 }
 

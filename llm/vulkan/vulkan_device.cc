@@ -161,11 +161,17 @@ class VulkanDevice final : public VulkanChoices {
   VulkanDevice(std::unique_ptr<VulkanInstance> instance, uint32_t index,
                const VulkanOptions& options)
       : full_barriers_(options.full_barriers),
+        host_visible_(options.host_visible),
+        opens_beside_(options.opens_beside),
         context_(std::move(instance), index, options),
-        memory_(context_, options.host_visible),
+        memory_(context_, host_visible_),
         pipelines_(context_) {
     context_.set_matrix_rows_in_quads(has_rows_in_quads(context_, memory_, pipelines_));
     take(context_.capabilities());
+  }
+
+  std::unique_ptr<Device> open_beside() override {
+    return std::unique_ptr<Device>(opens_beside_ ? new VulkanDevice(*this) : nullptr);
   }
 
   Operand allocate(uint64_t bytes, std::string_view label) override {
@@ -284,6 +290,17 @@ class VulkanDevice final : public VulkanChoices {
   }
 
  private:
+  // For open_beside().
+  explicit VulkanDevice(const VulkanDevice& first)
+      : full_barriers_(first.full_barriers_),
+        host_visible_(first.host_visible_),
+        opens_beside_(false),
+        context_(VulkanContext::Beside{first.context_}),
+        memory_(context_, host_visible_),
+        pipelines_(context_) {
+    take(context_.capabilities());
+  }
+
   // Gives the kernels of each stage separate scratch memory. Stages and programs share it.
   void assign_scratch(Program& program) {
     const auto assign = [&](const auto& bytes_of, Operand& buffer, const char* label,
@@ -427,7 +444,7 @@ class VulkanDevice final : public VulkanChoices {
     return commands;
   }
 
-  const bool full_barriers_;
+  const bool full_barriers_, host_visible_, opens_beside_;
   VulkanContext context_;
   VulkanMemory memory_;
   Pipelines pipelines_;
@@ -457,6 +474,13 @@ std::optional<uint32_t> first_usable_gpu(const std::vector<VulkanListing>& devic
   });
   if (found == devices.end()) return std::nullopt;
   return static_cast<uint32_t>(found - devices.begin());
+}
+
+VulkanOptions vulkan_options(const DeviceOptions& options) {
+  VulkanOptions vulkan;
+  vulkan.full_barriers = options.full_barriers;
+  vulkan.opens_beside = options.opens_beside;
+  return vulkan;
 }
 
 const std::vector<VulkanListing>& devices_of(const std::unique_ptr<VulkanInstance>& instance) {
@@ -509,8 +533,7 @@ std::unique_ptr<Device> open_vulkan_device(uint32_t index, const VulkanOptions& 
 }
 
 std::unique_ptr<Device> open_vulkan_device(std::string_view name, const DeviceOptions& options) {
-  VulkanOptions vulkan;
-  vulkan.full_barriers = options.full_barriers;
+  const VulkanOptions vulkan = vulkan_options(options);
   auto instance = vulkan_instance(vulkan);
   const uint32_t index = choose_vulkan_device(name, devices_of(instance));
   return std::make_unique<VulkanDevice>(std::move(instance), index, vulkan);
@@ -518,8 +541,7 @@ std::unique_ptr<Device> open_vulkan_device(std::string_view name, const DeviceOp
 
 std::unique_ptr<Device> open_vulkan_gpu(const DeviceOptions& options) {
   if (!may_have_gpu()) return nullptr;
-  VulkanOptions vulkan;
-  vulkan.full_barriers = options.full_barriers;
+  const VulkanOptions vulkan = vulkan_options(options);
   auto instance = vulkan_instance(vulkan);
   const std::optional<uint32_t> index = first_usable_gpu(devices_of(instance));
   if (!index) return nullptr;

@@ -69,17 +69,18 @@ struct Call<VkResult(VKAPI_PTR*)(Arguments...)> {
   }
 };
 
-#define CALLS(CALL)                                                                                \
-  CALL(vkAllocateMemory)                                                                           \
-  CALL(vkMapMemory)                                                                                \
-  CALL(vkBindBufferMemory)                                                                         \
-  CALL(vkCreateBuffer)                                                                             \
-  CALL(vkCreateShaderModule) CALL(vkCreatePipelineLayout) CALL(vkCreatePipelineCache)              \
-      CALL(vkCreateComputePipelines) CALL(vkGetPipelineCacheData) CALL(vkCreateCommandPool)        \
-          CALL(vkAllocateCommandBuffers) CALL(vkBeginCommandBuffer) CALL(vkEndCommandBuffer)       \
-              CALL(vkCreateFence) CALL(vkResetFences) CALL(vkWaitForFences) CALL(vkGetFenceStatus) \
-                  CALL(vkCreateQueryPool) CALL(vkGetQueryPoolResults) CALL(vkQueueSubmit2)         \
-                      CALL(vkDeviceWaitIdle)
+#define CALLS(CALL)                                                                              \
+  CALL(vkAllocateMemory)                                                                         \
+  CALL(vkMapMemory)                                                                              \
+  CALL(vkBindBufferMemory)                                                                       \
+  CALL(vkCreateBuffer)                                                                           \
+  CALL(vkCreateShaderModule)                                                                     \
+  CALL(vkCreatePipelineLayout)                                                                   \
+  CALL(vkCreatePipelineCache) CALL(vkCreateComputePipelines) CALL(vkGetPipelineCacheData)        \
+      CALL(vkCreateCommandPool) CALL(vkAllocateCommandBuffers) CALL(vkBeginCommandBuffer)        \
+          CALL(vkEndCommandBuffer) CALL(vkCreateFence) CALL(vkResetFences) CALL(vkWaitForFences) \
+              CALL(vkGetFenceStatus) CALL(vkCreateQueryPool) CALL(vkGetQueryPoolResults)         \
+                  CALL(vkQueueSubmit2) CALL(vkQueueWaitIdle)
 
 #define NAME(function) constexpr const char* k_##function = #function;
 CALLS(NAME)

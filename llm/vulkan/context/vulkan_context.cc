@@ -23,18 +23,33 @@ void record_barrier(VkCommandBuffer commands, const BarrierScope& before,
 
 VulkanContext::VulkanContext(std::unique_ptr<VulkanInstance> instance, uint32_t index,
                              const VulkanOptions& options)
-    : instance_(std::move(instance)),
-      physical_(instance_->physical(index)),
-      capabilities_(*instance_->devices().at(index).capabilities) {
+    : VulkanContext(std::make_shared<Opened>(std::move(instance))) {
+  physical_ = opened_->instance->physical(index);
+  capabilities_ = *opened_->instance->devices().at(index).capabilities;
   vkGetPhysicalDeviceProperties(physical_, &properties_);
   matrix_model_ = options.matrix_model;
   if (matrix_model_) capabilities_.matrix_m = capabilities_.matrix_n = capabilities_.matrix_k = 8;
-  try {
-    open_device(options);
-  } catch (...) {
-    destroy();
-    throw;
-  }
+  open_device(options);
+  queue_ = &opened_->queues.front();
+  open_queue();
+}
+
+VulkanContext::VulkanContext(Beside beside) : VulkanContext(beside.first.opened_) {
+  const VulkanContext& first = beside.first;
+  physical_ = first.physical_;
+  properties_ = first.properties_;
+  capabilities_ = first.capabilities_;
+  pipeline_statistics_ = first.pipeline_statistics_;
+  matrix_model_ = first.matrix_model_;
+  queue_family_ = first.queue_family_;
+  begin_conditional_ = first.begin_conditional_;
+  end_conditional_ = first.end_conditional_;
+  queue_ = &opened_->queues[opened_->n_queues - 1];
+  open_queue();
+}
+
+VulkanContext::Opened::~Opened() {
+  if (device) vkDestroyDevice(device, nullptr);
 }
 
 void VulkanContext::open_device(const VulkanOptions& options) {
@@ -77,35 +92,40 @@ void VulkanContext::open_device(const VulkanOptions& options) {
 
   VkQueueFamilyProperties family{};
   queue_family_ = static_cast<uint32_t>(compute_family(physical_, &family));
-  const float priority = 1.0f;
+  const std::array<float, 2> priorities = {1.0f, 1.0f};
+  opened_->n_queues = options.opens_beside ? std::min(family.queueCount, 2u) : 1;
   auto queue_info =
       vulkan_struct<VkDeviceQueueCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO);
   queue_info.queueFamilyIndex = queue_family_;
-  queue_info.queueCount = 1;
-  queue_info.pQueuePriorities = &priority;
+  queue_info.queueCount = opened_->n_queues;
+  queue_info.pQueuePriorities = priorities.data();
   auto info = vulkan_struct<VkDeviceCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO);
   info.pNext = &wanted.core;
   info.queueCreateInfoCount = 1;
   info.pQueueCreateInfos = &queue_info;
   info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
   info.ppEnabledExtensionNames = extensions.data();
-  check_vulkan(vkCreateDevice(physical_, &info, nullptr, &device_), "vkCreateDevice");
-  vkGetDeviceQueue(device_, queue_family_, 0, &queue_);
+  check_vulkan(vkCreateDevice(physical_, &info, nullptr, &opened_->device), "vkCreateDevice");
+  for (uint32_t i = 0; i < opened_->n_queues; ++i) {
+    vkGetDeviceQueue(device(), queue_family_, i, &opened_->queues[i].queue);
+  }
   if (c.conditional_rendering) {
     begin_conditional_ = reinterpret_cast<PFN_vkCmdBeginConditionalRenderingEXT>(
-        vkGetDeviceProcAddr(device_, "vkCmdBeginConditionalRenderingEXT"));
+        vkGetDeviceProcAddr(device(), "vkCmdBeginConditionalRenderingEXT"));
     end_conditional_ = reinterpret_cast<PFN_vkCmdEndConditionalRenderingEXT>(
-        vkGetDeviceProcAddr(device_, "vkCmdEndConditionalRenderingEXT"));
+        vkGetDeviceProcAddr(device(), "vkCmdEndConditionalRenderingEXT"));
   }
+}
 
+void VulkanContext::open_queue() {
   auto pool_info =
       vulkan_struct<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
   pool_info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
   pool_info.queueFamilyIndex = queue_family_;
-  check_vulkan(vkCreateCommandPool(device_, &pool_info, nullptr, &pool_), "vkCreateCommandPool");
+  check_vulkan(vkCreateCommandPool(device(), &pool_info, nullptr, &pool_), "vkCreateCommandPool");
   const auto fence_info = vulkan_struct<VkFenceCreateInfo>(VK_STRUCTURE_TYPE_FENCE_CREATE_INFO);
   for (VkFence& fence : fences_) {
-    check_vulkan(vkCreateFence(device_, &fence_info, nullptr, &fence), "vkCreateFence");
+    check_vulkan(vkCreateFence(device(), &fence_info, nullptr, &fence), "vkCreateFence");
   }
 
   // Ends every submission: makes its results visible to the host.
@@ -121,16 +141,16 @@ void VulkanContext::open_device(const VulkanOptions& options) {
   check_vulkan(vkEndCommandBuffer(host_barrier_), "vkEndCommandBuffer");
 }
 
-VulkanContext::~VulkanContext() { destroy(); }
+VulkanContext::~VulkanContext() {
+  if (!queue_) return;
+  wait_for_queue();
+  for (VkFence fence : fences_) vkDestroyFence(device(), fence, nullptr);
+  if (pool_) vkDestroyCommandPool(device(), pool_, nullptr);
+}
 
-void VulkanContext::destroy() {
-  if (device_) {
-    vkDeviceWaitIdle(device_);
-    for (VkFence fence : fences_) vkDestroyFence(device_, fence, nullptr);
-    if (pool_) vkDestroyCommandPool(device_, pool_, nullptr);
-    vkDestroyDevice(device_, nullptr);
-    device_ = VK_NULL_HANDLE;
-  }
+void VulkanContext::wait_for_queue() {
+  const std::lock_guard lock(queue_->mutex);
+  vkQueueWaitIdle(queue_->queue);
 }
 
 VkCommandBuffer VulkanContext::allocate_command_buffer() {
@@ -140,7 +160,7 @@ VkCommandBuffer VulkanContext::allocate_command_buffer() {
   info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
   info.commandBufferCount = 1;
   VkCommandBuffer buffer = VK_NULL_HANDLE;
-  check_vulkan(vkAllocateCommandBuffers(device_, &info, &buffer), "vkAllocateCommandBuffers");
+  check_vulkan(vkAllocateCommandBuffers(device(), &info, &buffer), "vkAllocateCommandBuffers");
   return buffer;
 }
 
@@ -167,8 +187,11 @@ uint64_t VulkanContext::submit(const VkCommandBuffer* buffers, uint32_t count) {
   info.pCommandBufferInfos = submit_infos_.data();
   if (number > kMaxInFlight) wait(number - kMaxInFlight);
   const VkFence fence = fences_[number % kMaxInFlight];
-  check_vulkan(vkResetFences(device_, 1, &fence), "vkResetFences");
-  check_vulkan(vkQueueSubmit2(queue_, 1, &info, fence), "vkQueueSubmit2");
+  check_vulkan(vkResetFences(device(), 1, &fence), "vkResetFences");
+  {
+    const std::lock_guard lock(queue_->mutex);
+    check_vulkan(vkQueueSubmit2(queue_->queue, 1, &info, fence), "vkQueueSubmit2");
+  }
   return submitted_ = number;
 }
 
@@ -187,7 +210,7 @@ VkCommandBuffer VulkanContext::before_next() {
 bool VulkanContext::is_idle() {
   if (is_recording_) return false;
   if (waited_ == submitted_) return true;
-  const VkResult status = vkGetFenceStatus(device_, fences_[submitted_ % kMaxInFlight]);
+  const VkResult status = vkGetFenceStatus(device(), fences_[submitted_ % kMaxInFlight]);
   if (status == VK_NOT_READY) return false;
   check_vulkan(status, "vkGetFenceStatus");
   waited_ = submitted_;
@@ -202,10 +225,10 @@ void VulkanContext::wait(uint64_t submission) {
   if (capabilities_.tuning.polls) {
     using Steady = std::chrono::steady_clock;
     const Steady::time_point until = Steady::now() + std::chrono::milliseconds(2);
-    while (Steady::now() < until && vkGetFenceStatus(device_, fence) == VK_NOT_READY) {
+    while (Steady::now() < until && vkGetFenceStatus(device(), fence) == VK_NOT_READY) {
     }
   }
-  check_vulkan(vkWaitForFences(device_, 1, &fence, VK_TRUE, UINT64_MAX), "vkWaitForFences");
+  check_vulkan(vkWaitForFences(device(), 1, &fence, VK_TRUE, UINT64_MAX), "vkWaitForFences");
   waited_ = submission;
 }
 

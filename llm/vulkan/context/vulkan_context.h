@@ -1,4 +1,4 @@
-// An open Vulkan device: its compute queue, capabilities and submission.
+// A queue of an open Vulkan device: capabilities and submission.
 #pragma once
 
 #include <vulkan/vulkan.h>
@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "llm/vulkan/context/vulkan_instance.h"
@@ -21,16 +23,22 @@ struct BarrierScope {
 void record_barrier(VkCommandBuffer commands, const BarrierScope& before,
                     const BarrierScope& after);
 
+// One thread at a time uses a context. Contexts of the same device can be used side by side.
 class VulkanContext {
  public:
   // Device `index` of the instance, which must be usable.
   VulkanContext(std::unique_ptr<VulkanInstance> instance, uint32_t index,
                 const VulkanOptions& options);
+  // The device of `first`, on another queue if it has two, otherwise on the same.
+  struct Beside {
+    const VulkanContext& first;
+  };
+  explicit VulkanContext(Beside beside);
   ~VulkanContext();
   VulkanContext(const VulkanContext&) = delete;
   VulkanContext& operator=(const VulkanContext&) = delete;
 
-  VkDevice device() const { return device_; }
+  VkDevice device() const { return opened_->device; }
   VkPhysicalDevice physical() const { return physical_; }
   const VulkanCapabilities& capabilities() const { return capabilities_; }
   // Whether pipelines can be asked for statistics.
@@ -55,22 +63,39 @@ class VulkanContext {
   void wait() { wait(is_recording_ ? next_submission() : submitted_); }
   // Whether everything submitted has run, and nothing is recorded.
   bool is_idle();
+  // Returns when everything submitted has run, also after an error.
+  void wait_for_queue();
   void begin_conditional(VkCommandBuffer commands, VkBuffer buffer, uint64_t offset_bytes) const;
   void end_conditional(VkCommandBuffer commands) const;
 
  private:
-  void open_device(const VulkanOptions& options);
-  void destroy();
+  struct Queue {
+    VkQueue queue = VK_NULL_HANDLE;
+    std::mutex mutex;  // of contexts that share it
+  };
+  // A VkDevice and its queues, of all contexts that use it.
+  struct Opened {
+    explicit Opened(std::unique_ptr<VulkanInstance> from) : instance(std::move(from)) {}
+    ~Opened();
+    std::unique_ptr<VulkanInstance> instance;
+    VkDevice device = VK_NULL_HANDLE;
+    uint32_t n_queues = 0;
+    std::array<Queue, 2> queues;
+  };
 
-  std::unique_ptr<VulkanInstance> instance_;
+  // The public constructors continue after it. If they fail, the destructor runs.
+  explicit VulkanContext(std::shared_ptr<Opened> opened) : opened_(std::move(opened)) {}
+  void open_device(const VulkanOptions& options);
+  void open_queue();
+
+  std::shared_ptr<Opened> opened_;
   VkPhysicalDevice physical_ = VK_NULL_HANDLE;
   VkPhysicalDeviceProperties properties_{};
   VulkanCapabilities capabilities_;
   bool pipeline_statistics_ = false;
   decltype(VulkanOptions::matrix_model) matrix_model_ = nullptr;
-  VkDevice device_ = VK_NULL_HANDLE;
   uint32_t queue_family_ = 0;
-  VkQueue queue_ = VK_NULL_HANDLE;
+  Queue* queue_ = nullptr;
   VkCommandPool pool_ = VK_NULL_HANDLE;
   // Submission n signals fences_[n % kMaxInFlight].
   static constexpr uint32_t kMaxInFlight = 16;

@@ -29,6 +29,7 @@ enum class Shader : uint32_t;  // kernels/pipelines.h
 // Options for tests and measurements, in addition to DeviceOptions.
 struct VulkanOptions {
   bool full_barriers = false;
+  bool opens_beside = false;          // as in DeviceOptions
   bool cooperative_matrices = true;   // false: as if the device had none
   bool conditional_rendering = true;  // likewise
   bool host_visible = true;           // false: as if only staging memory were mappable

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
-#include <thread>
 
 #include "error/error.h"
 #include "error/tasks.h"
@@ -37,9 +36,7 @@ void produce_pieces(uint64_t first, uint64_t bytes, uint64_t unit, std::byte* ou
   const uint64_t piece = round_up(std::max(kPieceBytes, unit), unit);
   const uint64_t n_pieces = (bytes + piece - 1) / piece;
   if (n_pieces == 1) return produce(first, bytes, out);
-  const uint32_t n_threads =
-      std::min(kMaxThreads, std::max(1u, std::thread::hardware_concurrency()));
-  run_tasks(n_pieces, n_threads, [&](size_t i) {
+  run_tasks(n_pieces, kMaxThreads, [&](size_t i) {
     const uint64_t offset = i * piece;
     produce(first + offset, std::min(piece, bytes - offset), out + offset);
   });
@@ -62,7 +59,7 @@ VulkanMemory::VulkanMemory(VulkanContext& context, bool host_visible) : context_
 }
 
 VulkanMemory::~VulkanMemory() {
-  vkDeviceWaitIdle(context_.device());
+  context_.wait_for_queue();
   for (Block& block : blocks_) destroy(block);
   for (Block& block : staging_) destroy(block);
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <vector>
 
 #include "error/error.h"
@@ -354,6 +355,41 @@ TEST_F(VulkanDeviceTest, TimesEachStageSeparately) {
   double long_us = 0, short_us = 0;
   for (uint32_t i = 0; i < 2 * kRounds; ++i) (i % 2 == 0 ? long_us : short_us) += times.us[i];
   EXPECT_LT(short_us, 0.2 * long_us);
+}
+
+TEST_F(VulkanDeviceTest, WorksBesideAnotherOfTheSameHardware) {
+  EXPECT_EQ(open({})->open_beside(), nullptr);
+  VulkanOptions options;
+  options.opens_beside = true;
+  std::unique_ptr<Device> first = open(options);
+  std::unique_ptr<Device> beside = first->open_beside();
+  ASSERT_NE(beside, nullptr);
+  EXPECT_EQ(beside->open_beside(), nullptr);
+  // A chain of products, many times, with reads in between.
+  const auto run = [](Device& device, uint32_t seed) {
+    std::mt19937 engine(seed);
+    const Chain chain = make_chain(device, engine, 3, 96, 4);
+    const ProgramId program = device.record(chain.table);
+    std::vector<float> begin(3 * 96), result(3 * 96);
+    device.read(chain.x, begin.data());
+    std::vector<std::vector<float>> results;
+    for (int i = 0; i < 20; ++i) {
+      device.write(chain.x, begin.data());
+      device.run(program, 3);
+      device.read(chain.x, result.data());
+      results.push_back(result);
+    }
+    return results;
+  };
+  const std::unique_ptr<Device> alone = open({});
+  const auto expected_1 = run(*alone, 1), expected_2 = run(*alone, 2);
+  EXPECT_NE(expected_1, expected_2);
+  auto other = std::async(std::launch::async, [&] { return run(*beside, 2); });
+  EXPECT_EQ(run(*first, 1), expected_1);
+  EXPECT_EQ(other.get(), expected_2);
+  // Either may end first.
+  first.reset();
+  EXPECT_EQ(run(*beside, 1), expected_1);
 }
 
 TEST_F(VulkanDeviceTest, ReplacesADamagedPipelineCache) {
