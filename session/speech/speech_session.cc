@@ -1,7 +1,10 @@
 #include "session/speech/speech_session.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <future>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -155,16 +158,52 @@ struct BatchJob {
   bool is_started_ = false;
 };
 
-// A job, and a reader if the recording is read ahead.
+// The speech of a recording, extracted on a thread of its own.
+class SpeechAhead {
+ public:
+  // `extract` throws what its argument throws, which it calls after each block. Throws
+  // std::system_error if there can be no thread.
+  using Extract = std::function<ExtractedSpeech(const std::function<void(double)>& on_progress)>;
+  explicit SpeechAhead(Extract extract)
+      : speech_(std::async(std::launch::async, [this, extract = std::move(extract)] {
+          return extract([this](double) {
+            if (is_abandoned_) throw_stopped();
+          });
+        })) {}
+  // Waits until the thread has ended.
+  ~SpeechAhead() { is_abandoned_ = true; }
+  SpeechAhead(const SpeechAhead&) = delete;
+  SpeechAhead& operator=(const SpeechAhead&) = delete;
+
+  // Once. Throws what the extraction has thrown, and Error(kStopped).
+  ExtractedSpeech get(const SpeechEvents& events) {
+    // The callback belongs to this thread.
+    while (speech_.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+      check_cancelled(events);
+    }
+    return speech_.get();
+  }
+
+ private:
+  std::atomic<bool> is_abandoned_ = false;
+  std::future<ExtractedSpeech> speech_;
+};
+
+// A job, and its recording if that is read ahead: as samples or as its speech.
 struct OpenedJob {
   SpeechJob job;
   std::optional<SampleReader> reader = {};
+  std::unique_ptr<SpeechAhead> speech = {};
 };
 
 // The jobs of transcribe_many. The next recording is read while one is decoded.
 class JobQueue {
  public:
-  explicit JobQueue(const std::function<std::optional<SpeechJob>()>& next) : next_(next) {}
+  using Extract = std::function<ExtractedSpeech(SampleReader reader,
+                                                const std::function<void(double)>& on_progress)>;
+  // With `extract`, which runs on another thread, the speech of the next recording is extracted.
+  explicit JobQueue(const std::function<std::optional<SpeechJob>()>& next, Extract extract = {})
+      : next_(next), extract_(std::move(extract)) {}
 
   std::optional<OpenedJob> take() {
     if (!is_ahead_) ahead_ = open_next();
@@ -179,11 +218,17 @@ class JobQueue {
     if (!ahead_ || !is_recorded(ahead_->job.input)) return;
     try {
       check_samples(ahead_->job.input);
-      ahead_->reader.emplace(open_audio(ahead_->job.input));
-      ahead_->reader->read_ahead();
+      auto reader = std::make_shared<SampleReader>(open_audio(ahead_->job.input));
+      if (extract_) {
+        ahead_->speech = std::make_unique<SpeechAhead>([this, reader](const auto& on_progress) {
+          return extract_(std::move(*reader), on_progress);
+        });
+      } else {
+        reader->read_ahead();
+        ahead_->reader = std::move(*reader);
+      }
     } catch (const std::exception&) {
       // Its turn opens it again, and reports the failure.
-      ahead_->reader.reset();
     }
   }
 
@@ -196,6 +241,7 @@ class JobQueue {
   }
 
   const std::function<std::optional<SpeechJob>()>& next_;
+  const Extract extract_;
   std::optional<OpenedJob> ahead_;  // none at the end
   bool is_ahead_ = false;           // ahead_ is what take() returns next
   bool has_ended_ = false;
@@ -206,7 +252,8 @@ class JobQueue {
 struct SpeechSession::State {
   State(std::shared_ptr<const WeightProvider> weights, const SpeechSessionOptions& wanted)
       : State(std::move(weights), checked(wanted),
-              open_device(wanted.device, DeviceOptions{.n_threads = wanted.threads})) {}
+              open_device(wanted.device, DeviceOptions{.n_threads = wanted.threads,
+                                                       .opens_beside = wanted.batch_size > 1})) {}
 
   State(std::shared_ptr<const WeightProvider> weights, const SpeechSessionOptions& wanted,
         std::unique_ptr<Device> device)
@@ -228,7 +275,9 @@ struct SpeechSession::State {
 
   // Null if `path` is empty.
   std::unique_ptr<SileroVad> open_vad(const std::filesystem::path& path) {
-    return path.empty() ? nullptr : std::make_unique<SileroVad>(model.device(), path);
+    if (path.empty()) return nullptr;
+    if (!vad_device) vad_device = model.device().open_beside();
+    return std::make_unique<SileroVad>(vad_device ? *vad_device : model.device(), path);
   }
 
   static const SpeechSessionOptions& checked(const SpeechSessionOptions& options) {
@@ -260,10 +309,13 @@ struct SpeechSession::State {
 
   // The speech of a recording, within the clips if there are any.
   ExtractedSpeech read_speech(SampleReader reader, const SpeechOptions& speech,
-                              const SpeechEvents& events) {
+                              const std::function<void(double)>& on_progress) {
     return extract_speech(std::move(reader), empty_mel(), *vad, *speech.vad,
-                          speech.decoding.clip_timestamps,
-                          [&](double) { check_cancelled(events); });
+                          speech.decoding.clip_timestamps, on_progress);
+  }
+  ExtractedSpeech read_speech(SampleReader reader, const SpeechOptions& speech,
+                              const SpeechEvents& events) {
+    return read_speech(std::move(reader), speech, [&](double) { check_cancelled(events); });
   }
 
   // Whether the VAD model decides if speech is in doubt.
@@ -321,9 +373,11 @@ struct SpeechSession::State {
     BatchRecording recording;
     std::shared_ptr<ExtractedSpeech> kept;
     try {
+      const SpeechEvents& events = shared->job.events;
       kept = std::make_shared<ExtractedSpeech>(
-          read_speech(opened.reader ? std::move(*opened.reader) : open_audio(shared->job.input),
-                      speech, shared->job.events));
+          opened.speech   ? opened.speech->get(events)
+          : opened.reader ? read_speech(std::move(*opened.reader), speech, events)
+                          : read_speech(open_audio(shared->job.input), speech, events));
     } catch (const std::exception&) {
       // There is nothing to decode. on_failure is called when its turn comes.
       shared->error = std::current_exception();
@@ -348,6 +402,8 @@ struct SpeechSession::State {
 
   SpeechSessionOptions options;
   WhisperModel model;
+  // Of the VAD model, if it can work beside the other model: null otherwise.
+  std::unique_ptr<Device> vad_device;
   std::unique_ptr<SileroVad> vad;
 };
 
@@ -387,9 +443,16 @@ Transcript SpeechSession::transcribe(const AudioInput& input, const SpeechOption
 void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>()>& next,
                                     const SpeechOptions& options, const OnRound& on_round) {
   state_->check(options);
-  JobQueue jobs(next);
   const bool is_mixed = options.channels == Channels::kMix;
-  if (options.vad && state_->options.batch_size > 1 && is_mixed) {
+  const bool in_batches = options.vad && state_->options.batch_size > 1 && is_mixed;
+  JobQueue::Extract extract;
+  if (in_batches && state_->vad_device) {
+    extract = [&](SampleReader reader, const std::function<void(double)>& on_progress) {
+      return state_->read_speech(std::move(reader), options, on_progress);
+    };
+  }
+  JobQueue jobs(next, std::move(extract));
+  if (in_batches) {
     const auto next_recording = [&]() -> std::optional<BatchRecording> {
       std::optional<OpenedJob> job = jobs.take();
       if (!job) return std::nullopt;

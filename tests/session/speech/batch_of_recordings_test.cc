@@ -1,0 +1,131 @@
+// Recordings whose windows are decoded together, while the speech of the next one is extracted: on
+// a GPU by another thread, with a tiny Whisper of random weights.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "error/error.h"
+#include "session/speech/speech_session.h"
+#include "tests/audio/made_recordings.h"
+#include "tests/llm/test_devices.h"
+#include "tests/llm/weights/tiny_whisper_files.h"
+#include "tests/vad/silero_file.h"
+
+namespace vesper::batch_of_recordings_test {
+namespace {
+
+class BatchOfRecordings : public testing::TestWithParam<std::string> {
+ protected:
+  BatchOfRecordings() {
+    test::TinyWhisperOptions tiny;
+    tiny.n_audio_ctx = 250;  // a window is 5 s; a speech segment is at most 1 s
+    tiny.n_text_ctx = 160;
+    test::write_files(test::TinyWhisper(tiny).ctranslate2(DType::kF32), folder_.path());
+    write_silero_of_speech(folder_.file("silero.safetensors"));
+    options_.vad = SpeechSettings();
+    options_.decoding.language = "en";
+    options_.decoding.max_new_tokens = 6;
+    options_.decoding.temperatures = {0};
+    options_.decoding.beam_size = 1;
+    options_.decoding.no_speech_threshold.reset();
+    options_.decoding.logprob_threshold.reset();
+    options_.decoding.compression_ratio_threshold.reset();
+    session_ = std::make_unique<SpeechSession>(
+        folder_.path(), SpeechSessionOptions{.device = GetParam(),
+                                             .threads = 1,
+                                             .max_candidates = 1,
+                                             .batch_size = 2,
+                                             .vad_model = folder_.file("silero.safetensors")});
+  }
+
+  // The longer, the higher the seed.
+  std::string recording(uint32_t seed) {
+    const std::string path = folder_.file(std::to_string(seed) + ".wav");
+    write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_FLOAT, 1, 16000,
+                       noise(0.3f, 16000 + 16000 * seed, seed));
+    return path;
+  }
+
+  static std::string text_of(const Transcript& transcript) {
+    std::string text;
+    for (const Segment& segment : transcript.segments) {
+      for (const int32_t token : segment.tokens) text += std::to_string(token) + " ";
+    }
+    return text;
+  }
+
+  TemporaryFolder folder_;
+  SpeechOptions options_;
+  std::unique_ptr<SpeechSession> session_;
+};
+
+TEST_P(BatchOfRecordings, HasTheTextOfEachAlone) {
+  std::vector<std::string> paths, expected, found;
+  for (uint32_t seed = 1; seed <= 4; ++seed) {
+    paths.push_back(recording(seed));
+    expected.push_back(text_of(session_->transcribe({.path = paths.back()}, options_)));
+    EXPECT_FALSE(expected.back().empty());
+  }
+  EXPECT_NE(expected[0], expected[1]);
+  size_t i = 0;
+  session_->transcribe_many(
+      [&]() -> std::optional<SpeechJob> {
+        if (i == paths.size()) return std::nullopt;
+        SpeechJob job{.input = {.path = paths[i++]}};
+        job.on_done = [&](const Transcript& transcript) { found.push_back(text_of(transcript)); };
+        return job;
+      },
+      options_);
+  EXPECT_EQ(found, expected);
+}
+
+TEST_P(BatchOfRecordings, LosesOnlyRecordingsThatFailOrAreCancelled) {
+  std::string log;
+  const std::thread::id this_thread = std::this_thread::get_id();
+  std::atomic<bool> is_elsewhere = false;
+  int i = 0;
+  session_->transcribe_many(
+      [&]() -> std::optional<SpeechJob> {
+        if (i == 5) return std::nullopt;
+        const std::string name = std::to_string(i);
+        SpeechJob job{.input = {.path = i == 1 ? folder_.file("missing.wav") : recording(1)}};
+        job.events.is_cancelled = [&, cancels = i == 3] {
+          if (std::this_thread::get_id() != this_thread) is_elsewhere = true;
+          return cancels;
+        };
+        ++i;
+        job.on_done = [&, name](const Transcript&) { log += name + " done\n"; };
+        job.on_failure = [&, name](const std::exception& error) {
+          const auto& ours = dynamic_cast<const Error&>(error);
+          log += name + (ours.kind() == ErrorKind::kStopped ? " stopped\n" : " failed\n");
+        };
+        return job;
+      },
+      options_);
+  EXPECT_EQ(log, "0 done\n1 failed\n2 done\n3 stopped\n4 done\n");
+  EXPECT_FALSE(is_elsewhere);
+}
+
+// The thread that extracts the next recording ends first.
+TEST_P(BatchOfRecordings, EndsWithAnExceptionOfACallback) {
+  struct Unexpected {};
+  const std::string path = recording(1);
+  const auto next = [&]() -> std::optional<SpeechJob> {
+    SpeechJob job{.input = {.path = path}};
+    job.on_done = [](const Transcript&) { throw Unexpected(); };
+    return job;
+  };
+  EXPECT_THROW(session_->transcribe_many(next, options_), Unexpected);
+  EXPECT_FALSE(session_->transcribe({.path = path}, options_).segments.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, BatchOfRecordings, testing::ValuesIn(plain_test_devices()),
+                         [](const auto& device) { return device.param; });
+
+}  // namespace
+}  // namespace vesper::batch_of_recordings_test
