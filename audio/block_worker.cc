@@ -15,7 +15,7 @@
 namespace vesper {
 
 struct BlockWorker::State {
-  static constexpr size_t kMostWaiting = 8;
+  static constexpr size_t kMostWaiting = 3;
 
   explicit State(std::function<void(std::span<const float>)> to_do) : work(std::move(to_do)) {
     spare.reserve(kMostWaiting + 1);  // so that the thread allocates nothing

@@ -55,6 +55,7 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 
 #include "audio/kaiser_filter.h"
+#include "error/tasks.h"
 
 namespace vesper {
 HWY_EXPORT(run_half_band);
@@ -62,6 +63,11 @@ HWY_EXPORT(run_half_band);
 namespace {
 
 constexpr double kAttenuationDb = 125.0;
+// 40 KiB with the samples they reach, which stay in the L1 cache.
+constexpr size_t kOutputsAtOnce = 2048;
+// Of a task of its own: several times the work of waking a thread.
+constexpr size_t kOutputsPerTask = size_t{1} << 16;
+constexpr size_t kMostTasks = 8;
 
 }  // namespace
 
@@ -83,36 +89,49 @@ HalfBandDecimator::HalfBandDecimator(double keep, size_t n_before) {
   // at an output.
   const size_t n_zeros = 2 * n_taps - (n_before % 2);
   n_before_ = (n_before + n_zeros) / 2;
-  even_.assign((n_zeros + 1) / 2, 0.0f);
-  odd_.assign(n_taps + n_zeros / 2, 0.0f);
-  next_is_odd_ = n_zeros % 2 == 1;
+  kept_.assign(2 * n_taps - 1 + n_zeros, 0.0f);
+}
+
+size_t HalfBandDecimator::n_outputs(size_t n_samples) const {
+  return n_samples < n_reached() ? 0 : (n_samples - n_reached()) / 2 + 1;
+}
+
+// Output i, [n], reaches from sample 2 * i on.
+void HalfBandDecimator::filter(const float* samples, float* out, size_t n) const {
+  const size_t n_taps = taps_.size();
+  std::vector<float> even(std::min(n, kOutputsAtOnce)), odd(even.size() + 2 * n_taps - 1);
+  for (size_t done = 0; done < n; done += kOutputsAtOnce) {
+    const size_t n_now = std::min(n - done, kOutputsAtOnce), n_odd = n_now + 2 * n_taps - 1;
+    const float* const from = samples + 2 * done;
+    for (size_t i = 0; i < n_now; ++i) even[i] = from[2 * (i + n_taps) - 1];
+    for (size_t i = 0; i < n_odd; ++i) odd[i] = from[2 * i];
+    HWY_DYNAMIC_DISPATCH(run_half_band)
+    (taps_.data(), n_taps, even.data(), odd.data(), out + done, n_now);
+  }
 }
 
 std::span<const float> HalfBandDecimator::push(std::span<const float> samples) {
-  if (next_is_odd_ && !samples.empty()) {
-    odd_.push_back(samples.front());
-    samples = samples.subspan(1);
-    next_is_odd_ = false;
+  // The outputs that reach samples of previous calls, then those that do not.
+  const size_t n_kept = kept_.size();
+  const size_t n_joined = std::min(n_kept + n_reached(), samples.size());
+  kept_.insert(kept_.end(), samples.begin(),
+               samples.begin() + static_cast<std::ptrdiff_t>(n_joined));
+  const size_t n_all = n_outputs(n_kept + samples.size());
+  const size_t n_first = std::min(n_outputs(kept_.size()), n_all);
+  out_.resize(n_all);
+  filter(kept_.data(), out_.data(), n_first);
+  if (n_joined == samples.size()) {
+    kept_.erase(kept_.begin(), kept_.begin() + static_cast<std::ptrdiff_t>(2 * n_first));
+    return out_;
   }
-  const size_t n_pairs = samples.size() / 2, n_even = even_.size(), n_odd = odd_.size();
-  even_.resize(n_even + n_pairs);
-  odd_.resize(n_odd + n_pairs);
-  for (size_t i = 0; i < n_pairs; ++i) {
-    even_[n_even + i] = samples[2 * i];
-    odd_[n_odd + i] = samples[2 * i + 1];
-  }
-  if (samples.size() % 2 == 1) {
-    even_.push_back(samples.back());
-    next_is_odd_ = true;
-  }
-  // Output i is around even_[i] and reaches to odd_[i + 2 * n_taps - 1].
-  const size_t n_taps = taps_.size();
-  const size_t n = std::min(even_.size(), odd_.size() - std::min(odd_.size(), 2 * n_taps - 1));
-  out_.resize(n);
-  HWY_DYNAMIC_DISPATCH(run_half_band)
-  (taps_.data(), n_taps, even_.data(), odd_.data(), out_.data(), n);
-  even_.erase(even_.begin(), even_.begin() + static_cast<std::ptrdiff_t>(n));
-  odd_.erase(odd_.begin(), odd_.begin() + static_cast<std::ptrdiff_t>(n));
+  const float* const rest = samples.data() + (2 * n_first - n_kept);
+  const size_t n_rest = n_all - n_first;
+  const size_t n_tasks = std::clamp<size_t>(n_rest / kOutputsPerTask, 1, kMostTasks);
+  run_tasks(n_tasks, /*n_threads=*/0, [&](size_t task) {
+    const size_t from = n_rest * task / n_tasks, until = n_rest * (task + 1) / n_tasks;
+    filter(rest + 2 * from, out_.data() + n_first + from, until - from);
+  });
+  kept_.assign(rest + 2 * n_rest, samples.data() + samples.size());
   return out_;
 }
 

@@ -24,9 +24,14 @@ class HalfBandDecimator {
   size_t n_before() const { return n_before_; }
 
  private:
-  std::vector<float> taps_;        // at 1, 3, 5, ... samples from the center
-  std::vector<float> even_, odd_;  // input not yet used; odd_ begins taps_.size() samples earlier
-  bool next_is_odd_;
+  // Samples that an output reaches.
+  size_t n_reached() const { return 4 * taps_.size() - 1; }
+  // Outputs that `n_samples` determine if the first one begins with them.
+  size_t n_outputs(size_t n_samples) const;
+  void filter(const float* samples, float* out, size_t n) const;
+
+  std::vector<float> taps_;  // at 1, 3, 5, ... samples from the center
+  std::vector<float> kept_;  // input from the first sample of the next output on
   size_t n_before_;
   std::vector<float> out_;
 };

@@ -114,8 +114,6 @@ constexpr uint64_t kProductsPerTask = uint64_t{1} << 22;
 constexpr size_t kMostTasks = 8;
 // Input of the groups that are computed together: 24 KiB, which stay in the L1 cache.
 constexpr uint64_t kCachedSamples = 6144;
-// Input of the half-band filters at once: 32 KiB, so that what they keep stays in the L2 cache.
-constexpr size_t kHalvedSamples = 8192;
 // Of one group of filters: a multiple of what run_filters takes at once.
 constexpr uint64_t kWindowsAtOnce = 12;
 
@@ -202,9 +200,7 @@ const PolyphaseResampler::Taps* PolyphaseResampler::filters_of(uint64_t group) c
 
 void PolyphaseResampler::push(const float* samples, size_t n, std::vector<float>& out) {
   n_in_ += n;
-  for (size_t done = 0; done < n; done += kHalvedSamples) {
-    halve({samples + done, std::min(kHalvedSamples, n - done)});
-  }
+  halve({samples, n});
   produce(out);
 }
 

@@ -18,8 +18,8 @@ namespace vesper {
 // The 16 kHz mono samples of a recording, block by block.
 class SampleReader {
  public:
-  // 6 s at 44.1 kHz: the work of several threads lasts much longer than their start.
-  static constexpr size_t kBlockFrames = size_t{1} << 18;
+  // 24 s at 44.1 kHz: the work of several threads lasts much longer than their start.
+  static constexpr size_t kBlockFrames = size_t{1} << 20;
   // Of read_ahead(): an hour, 230 MB.
   static constexpr size_t kMostSamplesAhead = size_t{3600} * kSampleRateHz;
 

@@ -28,6 +28,8 @@ class SampleSource {
   std::optional<uint64_t> frames;
   // The header was completed after the last sample: fewer frames mean a cut-off recording.
   bool frames_are_promised = false;
+  // Its samples are integers of 16 bits: each is a number within full scale.
+  bool is_16_bit = false;
 };
 
 // libsndfile: WAV, AIFF, FLAC, Ogg Vorbis and Opus, MP3 and two dozen more formats. Returns null,

@@ -104,7 +104,7 @@ class SndfileSource : public SampleSource {
     while (done < n_frames) {
       float* to = interleaved + done * static_cast<size_t>(channels);
       const auto n = static_cast<sf_count_t>(n_frames - done);
-      const sf_count_t got = is_16_bit_ ? read_16_bit(to, n) : sf_readf_float(file_, to, n);
+      const sf_count_t got = is_16_bit ? read_16_bit(to, n) : sf_readf_float(file_, to, n);
       check_reads();
       if (got <= 0) break;
       done += static_cast<size_t>(got);
@@ -124,7 +124,7 @@ class SndfileSource : public SampleSource {
     sample_rate_hz = info.samplerate;
     channels = info.channels;
     if (info.frames > 0 && info.frames < SF_COUNT_MAX) frames = static_cast<uint64_t>(info.frames);
-    is_16_bit_ = (info.format & SF_FORMAT_SUBMASK) == SF_FORMAT_PCM_16;
+    is_16_bit = (info.format & SF_FORMAT_SUBMASK) == SF_FORMAT_PCM_16;
     // libsndfile limits the length of most formats to the file, but not that of FLAC.
     frames_are_promised = (info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC;
     return true;
@@ -158,7 +158,6 @@ class SndfileSource : public SampleSource {
   std::string name_;
   VirtualFile virtual_file_;
   SNDFILE* file_ = nullptr;
-  bool is_16_bit_ = false;
   std::vector<int16_t> integers_;  // of the last read_16_bit, [n_frames, channels]
   uint64_t n_read_ = 0;            // frames so far
 };

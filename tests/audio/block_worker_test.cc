@@ -53,7 +53,7 @@ TEST(BlockWorker, CanBeDestroyedWhileBlocksWait) {
       has_begun.set_value();
       go_on.get_future().wait();
     });
-    for (int i = 0; i < 5; ++i) worker.push(std::vector<float>(1));
+    for (int i = 0; i < 3; ++i) worker.push(std::vector<float>(1));
     has_begun.get_future().wait();
     other = std::thread([&] { go_on.set_value(); });
   }

@@ -254,7 +254,8 @@ TEST(Recording, IsResampledTo16Kilohertz) {
 TEST(Recording, ReportsItsProgressUpToOne) {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.wav");
-  write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 16000, noise(0.1f, 1000000, 1));
+  constexpr size_t kSamples = 3 * SampleReader::kBlockFrames + 1000;
+  write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 16000, noise(0.1f, kSamples, 1));
   std::vector<double> progress;
   read_log_mel(AudioReader(path), 80, {}, [&](double p) { progress.push_back(p); });
   EXPECT_GT(progress.size(), 3u);
