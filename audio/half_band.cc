@@ -116,8 +116,7 @@ std::span<const float> HalfBandDecimator::push(std::span<const float> samples) {
   const size_t n_joined = std::min(n_kept + n_reached(), samples.size());
   kept_.insert(kept_.end(), samples.begin(),
                samples.begin() + static_cast<std::ptrdiff_t>(n_joined));
-  const size_t n_all = n_outputs(n_kept + samples.size());
-  const size_t n_first = std::min(n_outputs(kept_.size()), n_all);
+  const size_t n_first = n_outputs(kept_.size()), n_all = n_outputs(n_kept + samples.size());
   out_.resize(n_all);
   filter(kept_.data(), out_.data(), n_first);
   if (n_joined == samples.size()) {

@@ -112,4 +112,15 @@ void check_options(const SpeechOptions& options, SpeechTask task) {
   if (task == SpeechTask::kDetectLanguage) check_detection(options);
 }
 
+void check_format(const PcmFormat& format) {
+  check_bounds("sample rate hz",
+               Bounds<uint32_t>{AudioReader::kMinSampleRateHz, AudioReader::kMaxSampleRateHz},
+               format.sample_rate_hz);
+  check_bounds("channels", Bounds<uint32_t>{1, AudioReader::kMaxChannels}, format.channels);
+}
+
+void check_samples(const AudioInput& input) {
+  if (input.samples) check_format(input.samples->format);
+}
+
 }  // namespace vesper

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "audio/sources/input.h"
 #include "decoder/decoding_settings.h"
 #include "llm/conversion/changed_weights.h"
 #include "llm/dtype/kv_types.h"
@@ -51,5 +52,8 @@ enum class SpeechTask { kTranscribe, kLiveCaptions, kDetectLanguage };
 // task excludes. The session checks what depends on the model, such as the language.
 void check_options(const SpeechSessionOptions& options);
 void check_options(const SpeechOptions& options, SpeechTask task = SpeechTask::kTranscribe);
+void check_format(const PcmFormat& format);
+// Checks the format of an input of samples.
+void check_samples(const AudioInput& input);
 
 }  // namespace vesper

@@ -1,10 +1,7 @@
 #include "session/speech/speech_session.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
-#include <future>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -18,6 +15,7 @@
 #include "error/error.h"
 #include "llm/devices/open_device.h"
 #include "llm/weights/weight_provider.h"
+#include "session/speech/job_queue.h"
 #include "vad/extract_speech.h"
 #include "vad/silero_vad.h"
 #include "vad/speech_cutting.h"
@@ -44,17 +42,6 @@ OnProgress progress_event(const SpeechEvents& events) {
     check_cancelled(events);
     if (events.on_progress) events.on_progress(done_s, total_s);
   };
-}
-
-void check_format(const PcmFormat& format) {
-  check_bounds("sample rate hz",
-               Bounds<uint32_t>{AudioReader::kMinSampleRateHz, AudioReader::kMaxSampleRateHz},
-               format.sample_rate_hz);
-  check_bounds("channels", Bounds<uint32_t>{1, AudioReader::kMaxChannels}, format.channels);
-}
-
-void check_samples(const AudioInput& input) {
-  if (input.samples) check_format(input.samples->format);
 }
 
 DecodingSettings without_clips(DecodingSettings settings) {
@@ -156,95 +143,6 @@ struct BatchJob {
   }
 
   bool is_started_ = false;
-};
-
-// The speech of a recording, extracted on a thread of its own.
-class SpeechAhead {
- public:
-  // `extract` throws what its argument throws, which it calls after each block. Throws
-  // std::system_error if there can be no thread.
-  using Extract = std::function<ExtractedSpeech(const std::function<void(double)>& on_progress)>;
-  explicit SpeechAhead(Extract extract)
-      : speech_(std::async(std::launch::async, [this, extract = std::move(extract)] {
-          return extract([this](double) {
-            if (is_abandoned_) throw_stopped();
-          });
-        })) {}
-  // Waits until the thread has ended.
-  ~SpeechAhead() { is_abandoned_ = true; }
-  SpeechAhead(const SpeechAhead&) = delete;
-  SpeechAhead& operator=(const SpeechAhead&) = delete;
-
-  // Once. Throws what the extraction has thrown, and Error(kStopped).
-  ExtractedSpeech get(const SpeechEvents& events) {
-    // The callback belongs to this thread.
-    while (speech_.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
-      check_cancelled(events);
-    }
-    return speech_.get();
-  }
-
- private:
-  std::atomic<bool> is_abandoned_ = false;
-  std::future<ExtractedSpeech> speech_;
-};
-
-// A job, and its recording if that is read ahead: as samples or as its speech.
-struct OpenedJob {
-  SpeechJob job;
-  std::optional<SampleReader> reader = {};
-  std::unique_ptr<SpeechAhead> speech = {};
-};
-
-// The jobs of transcribe_many. The next recording is read while one is decoded.
-class JobQueue {
- public:
-  using Extract = std::function<ExtractedSpeech(SampleReader reader,
-                                                const std::function<void(double)>& on_progress)>;
-  // With `extract`, which runs on another thread, the speech of the next recording is extracted.
-  explicit JobQueue(const std::function<std::optional<SpeechJob>()>& next, Extract extract = {})
-      : next_(next), extract_(std::move(extract)) {}
-
-  std::optional<OpenedJob> take() {
-    if (!is_ahead_) ahead_ = open_next();
-    is_ahead_ = false;
-    return std::exchange(ahead_, {});
-  }
-
-  // Begins to read the next recording, once for each take().
-  void read_ahead() {
-    if (std::exchange(is_ahead_, true)) return;
-    ahead_ = open_next();
-    if (!ahead_ || !is_recorded(ahead_->job.input)) return;
-    try {
-      check_samples(ahead_->job.input);
-      auto reader = std::make_shared<SampleReader>(open_audio(ahead_->job.input));
-      if (extract_) {
-        ahead_->speech = std::make_unique<SpeechAhead>([this, reader](const auto& on_progress) {
-          return extract_(std::move(*reader), on_progress);
-        });
-      } else {
-        reader->read_ahead();
-        ahead_->reader = std::move(*reader);
-      }
-    } catch (const std::exception&) {
-      // Its turn opens it again, and reports the failure.
-    }
-  }
-
- private:
-  std::optional<OpenedJob> open_next() {
-    std::optional<SpeechJob> job = has_ended_ ? std::nullopt : next_();
-    has_ended_ = !job;
-    if (!job) return std::nullopt;
-    return OpenedJob{.job = std::move(*job)};
-  }
-
-  const std::function<std::optional<SpeechJob>()>& next_;
-  const Extract extract_;
-  std::optional<OpenedJob> ahead_;  // none at the end
-  bool is_ahead_ = false;           // ahead_ is what take() returns next
-  bool has_ended_ = false;
 };
 
 }  // namespace
@@ -375,7 +273,7 @@ struct SpeechSession::State {
     try {
       const SpeechEvents& events = shared->job.events;
       kept = std::make_shared<ExtractedSpeech>(
-          opened.speech   ? opened.speech->get(events)
+          opened.speech   ? opened.speech->get([&] { check_cancelled(events); })
           : opened.reader ? read_speech(std::move(*opened.reader), speech, events)
                           : read_speech(open_audio(shared->job.input), speech, events));
     } catch (const std::exception&) {

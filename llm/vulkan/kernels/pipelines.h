@@ -1,6 +1,6 @@
 // Compute pipelines. In: a shader and its specialization constants. Out: a pipeline, made once. The
-// driver's pipeline cache is kept on disk, so a second start compiles nothing, nor
-// writes the cache if the driver reports that it had all.
+// driver's pipeline cache is kept on disk, so a second start compiles nothing. It is written when a
+// pipeline was made that the driver did not find in it.
 #pragma once
 
 #include <vulkan/vulkan.h>
