@@ -25,6 +25,8 @@ source=$(realpath "$(dirname "$0")/../..")
 models=${VESPER_MODELS:-${XDG_CACHE_HOME:-$HOME/.cache}/vesper/models}
 recording=/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-0870.wav
 root=$folder/root
+# The home folder in the bare system.
+home=/srv/tester
 mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 
 say() { echo "bare_debian: $suite: $*"; }
@@ -32,13 +34,13 @@ say() { echo "bare_debian: $suite: $*"; }
 # A command line in the bare system.
 inside() {
   say "\$ $*"
-  chroot "$root" env -i HOME=/root LANG=C.UTF-8 TERM=dumb DEBIAN_FRONTEND=noninteractive JOBS="${JOBS:-$(nproc)}" \
+  chroot "$root" env -i HOME=$home LANG=C.UTF-8 TERM=dumb DEBIAN_FRONTEND=noninteractive JOBS="${JOBS:-$(nproc)}" \
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin bash -euo pipefail -c "$*"
 }
 
 container=""
 unmount() {
-  for mounted in "$root/root/.cache/ccache" "$root/dev" "$root/proc"; do
+  for mounted in "$root$home/.cache/ccache" "$root/dev" "$root/proc"; do
     if mountpoint -q "$mounted"; then umount "$mounted"; fi
   done
 }
@@ -60,6 +62,7 @@ make_root() {
   fi
   mkdir -p "$root"
   tar -C "$root" -xf "$folder/$suite.tar"
+  mkdir -p "$root$home"
   mount -t proc proc "$root/proc"
   mount --bind /dev "$root/dev"
   cp /etc/resolv.conf "$root/etc/resolv.conf"
@@ -69,22 +72,22 @@ make_root() {
   echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/unsafe-io"
   # The cache of this machine, without removing from it.
   if command -v ccache >/dev/null; then
-    mkdir -p "$root/root/.cache/ccache" "$root/root/.config/ccache"
-    mount --bind "$(ccache --get-config cache_dir)" "$root/root/.cache/ccache"
-    printf 'base_dir = /\nhash_dir = false\nmax_size = 0\n' >"$root/root/.config/ccache/ccache.conf"
+    mkdir -p "$root$home/.cache/ccache" "$root$home/.config/ccache"
+    mount --bind "$(ccache --get-config cache_dir)" "$root$home/.cache/ccache"
+    printf 'base_dir = /\nhash_dir = false\nmax_size = 0\n' >"$root$home/.config/ccache/ccache.conf"
   fi
   inside "apt-get update -qq"
 }
 
 # The files that a purge must leave as they were: all but the records of apt, dpkg, man-db and Python.
 list_files() {
-  (cd "$root" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./root -o -path ./tmp -o -path ./var/log \
+  (cd "$root" && find . -xdev \( -path ./proc -o -path ./dev -o -path ".$home" -o -path ./tmp -o -path ./var/log \
     -o -path ./run -o -path ./var/lib/dpkg/info -o -path ./var/cache/man -o -path ./var/cache/apt -o -path ./var/lib/apt -o -name __pycache__ \) -prune -o -print | sort)
 }
 
 copy_models() {
-  mkdir -p "$root/root/.cache/vesper/models"
-  for model in "$@"; do cp -r "$models/$model" "$root/root/.cache/vesper/models/"; done
+  mkdir -p "$root$home/.cache/vesper/models"
+  for model in "$@"; do cp -r "$models/$model" "$root$home/.cache/vesper/models/"; done
 }
 
 clone() {
@@ -107,31 +110,31 @@ build() {
 port=48080
 request() {
   echo "for try in \$(seq 100); do curl -s --fail localhost:$port/health/ready && break; sleep 0.3; done; echo
-    curl -sS --fail-with-body -F file=@/root/talk.wav -F model=tiny.en $* localhost:$port/v1/audio/transcriptions; echo"
+    curl -sS --fail-with-body -F file=@\$HOME/talk.wav -F model=tiny.en $* localhost:$port/v1/audio/transcriptions; echo"
 }
 
 use() {
   make_root
   cp -r "$folder/packages" "$root/packages"
-  cp "$recording" "$root/root/talk.wav"
+  cp "$recording" "$root$home/talk.wav"
   copy_models tiny.en
   # What the packages depend on, and what this test uses, is there before and after them.
   inside "apt-get install -qq -y --no-install-recommends curl gcc libc6-dev man-db pkg-config python3 systemd >/dev/null
-    for package in /packages/*.deb; do dpkg-deb --field \$package Depends; done | tr , '\n' | grep -v vesper | sort -u | paste -sd , >/root/depends
-    apt-get satisfy -qq -y --no-install-recommends \"\$(cat /root/depends)\" >/dev/null"
+    for package in /packages/*.deb; do dpkg-deb --field \$package Depends; done | tr , '\n' | grep -v vesper | sort -u | paste -sd , >~/depends
+    apt-get satisfy -qq -y --no-install-recommends \"\$(cat ~/depends)\" >/dev/null"
   list_files >"$folder/before"
 
-  inside "cd /root; apt-get install -qq -y --no-install-recommends ./../packages/vesper_*.deb >/dev/null; transcribe -m tiny.en talk.wav; man transcribe | head -4; man serve | head -4"
-  inside "cd /root; vesper transcribe -m tiny.en talk.wav; for program in embed generate inspect serve transcribe; do \$program --version; vesper \$program --version; done"
+  inside "cd /packages; apt-get install -qq -y --no-install-recommends ./vesper_*.deb >/dev/null; cd; transcribe -m tiny.en talk.wav; man transcribe | head -4; man serve | head -4"
+  inside "cd; vesper transcribe -m tiny.en talk.wav; for program in embed generate inspect serve transcribe; do \$program --version; vesper \$program --version; done"
   inside "for program in serve transcribe vesper; do . /usr/share/bash-completion/completions/\$program; complete -p \$program; done"
   inside "systemd-analyze verify vesper-serve.service"
   inside "serve -m tiny.en --offline --port $port & trap 'kill \$!; wait \$!' EXIT
     $(request)"
   inside "apt-get install -qq -y --no-install-recommends /packages/*.deb >/dev/null"
-  inside "cd /root; python3 -c 'import vesper; print(vesper.WhisperModel(\"tiny.en\").transcribe(\"talk.wav\").text)'"
+  inside "cd; python3 -c 'import vesper; print(vesper.WhisperModel(\"tiny.en\").transcribe(\"talk.wav\").text)'"
   # The first program of docs/c.md.
-  sed -n '/^```c$/,/^```$/p;/^```$/q' "$source/docs/c.md" | sed '/^```/d' >"$root/root/demo.c"
-  inside "cd /root; cc demo.c \$(pkg-config --cflags --libs vesper) && ./a.out"
+  sed -n '/^```c$/,/^```$/p;/^```$/q' "$source/docs/c.md" | sed '/^```/d' >"$root$home/demo.c"
+  inside "cd; cc demo.c \$(pkg-config --cflags --libs vesper) && ./a.out"
 
   inside "apt-get purge -qq -y vesper libvesper0 libvesper-dev python3-vesper >/dev/null"
   list_files >"$folder/after"
@@ -143,15 +146,15 @@ use() {
 # A command line in the booted system.
 booted() {
   say "# $*"
-  nsenter -t "$init" -m -u -i -p -C env -i HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+  nsenter -t "$init" -m -u -i -p -C env -i HOME=$home LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
     PATH=/usr/sbin:/usr/bin:/sbin:/bin bash -euo pipefail -c "$*"
 }
 
 service() {
   make_root
-  cp "$folder"/packages/vesper_*.deb "$root/root/"
-  cp "$recording" "$root/root/talk.wav"
-  inside "apt-get install -qq -y --no-install-recommends curl systemd-sysv /root/vesper_*.deb >/dev/null; apt-get remove -qq -y vesper >/dev/null"
+  cp "$folder"/packages/vesper_*.deb "$root$home/"
+  cp "$recording" "$root$home/talk.wav"
+  inside "apt-get install -qq -y --no-install-recommends curl systemd-sysv ~/vesper_*.deb >/dev/null; apt-get remove -qq -y vesper >/dev/null"
   unmount
   systemd-nspawn --quiet --boot --register=no --keep-unit --console=pipe --directory "$root" </dev/null >"$folder/boot.log" 2>&1 &
   container=$!
@@ -161,7 +164,7 @@ service() {
     sleep 0.5
   done
 
-  booted "apt-get install -qq -y --no-install-recommends /root/vesper_*.deb >/dev/null"
+  booted "apt-get install -qq -y --no-install-recommends ~/vesper_*.deb >/dev/null"
   booted 'test "$(systemctl is-active vesper-serve)" = inactive'  # off until it is enabled
   # Options, a key and a model, as docs/serve.md describes.
   key=sk-a-long-random-key
@@ -174,7 +177,7 @@ service() {
     ! curl -s --fail -H 'Authorization: Bearer $key' localhost:$port/v1/models"
   booted "systemd-analyze security --no-pager vesper-serve | tail -1; cat /proc/\$(systemctl show -P MainPID vesper-serve)/status | grep -E 'Uid|CapEff|Seccomp:'"
   # An upgrade starts it again, a removal ends it.
-  booted "before=\$(systemctl show -P MainPID vesper-serve); apt-get install -qq -y --no-install-recommends --reinstall /root/vesper_*.deb >/dev/null
+  booted "before=\$(systemctl show -P MainPID vesper-serve); apt-get install -qq -y --no-install-recommends --reinstall ~/vesper_*.deb >/dev/null
     systemctl is-active vesper-serve; test \$before != \$(systemctl show -P MainPID vesper-serve)"
   # An error of usage is final.
   booted "sed -i 's#-m tiny.en#-m tiny.en --chocolate#' /etc/vesper/serve.conf; systemctl restart vesper-serve; sleep 8
@@ -190,11 +193,11 @@ use_clone() {
   make_root
   clone
   copy_models base tiny.en
-  cp "$recording" "$root/root/talk.wav"
+  cp "$recording" "$root$home/talk.wav"
   inside "apt-get install -qq -y --no-install-recommends make git >/dev/null; git config --global --add safe.directory '*'"
   inside "cd /vesper; make demo"
-  inside "cd /vesper; python3 -m venv /root/venv; /root/venv/bin/pip install --quiet --cert /etc/ssl/certs/ca-certificates.crt ./python
-    cd /root; venv/bin/python3 -c 'import vesper; print(vesper.WhisperModel(\"tiny.en\").transcribe(\"talk.wav\").text)'"
+  inside "cd /vesper; python3 -m venv ~/venv; ~/venv/bin/pip install --quiet --cert /etc/ssl/certs/ca-certificates.crt ./python
+    cd; venv/bin/python3 -c 'import vesper; print(vesper.WhisperModel(\"tiny.en\").transcribe(\"talk.wav\").text)'"
 }
 
 for step in $steps; do
