@@ -63,9 +63,10 @@ HWY_EXPORT(run_half_band);
 namespace {
 
 constexpr double kAttenuationDb = 125.0;
-// 40 KiB with the samples they reach, which stay in the L1 cache.
+// Outputs computed at once: with their input and its even and odd samples 40 KiB, which stay in the
+// L1 cache.
 constexpr size_t kOutputsAtOnce = 2048;
-// Of a task of its own: several times the work of waking a thread.
+// Outputs of a task, which take several times as long as waking a thread.
 constexpr size_t kOutputsPerTask = size_t{1} << 16;
 constexpr size_t kMostTasks = 8;
 

@@ -8,11 +8,9 @@
 
 namespace vesper {
 
-SpeechAhead::SpeechAhead(Extract extract)
-    : speech_(std::async(std::launch::async, [this, extract = std::move(extract)] {
-        return extract([this](double) {
-          if (is_abandoned_) throw_stopped();
-        });
+SpeechAhead::SpeechAhead(Extract extract, SampleReader reader)
+    : speech_(std::async(std::launch::async, std::move(extract), std::move(reader), [this](double) {
+        if (is_abandoned_) throw_stopped();
       })) {}
 
 ExtractedSpeech SpeechAhead::get(const std::function<void()>& check) {
@@ -32,14 +30,12 @@ void JobQueue::read_ahead() {
   if (!ahead_ || !is_recorded(ahead_->job.input)) return;
   try {
     check_samples(ahead_->job.input);
-    auto reader = std::make_shared<SampleReader>(open_audio(ahead_->job.input));
+    SampleReader reader(open_audio(ahead_->job.input));
     if (extract_) {
-      ahead_->speech = std::make_unique<SpeechAhead>([this, reader](const auto& on_progress) {
-        return extract_(std::move(*reader), on_progress);
-      });
+      ahead_->speech = std::make_unique<SpeechAhead>(extract_, std::move(reader));
     } else {
-      reader->read_ahead();
-      ahead_->reader = std::move(*reader);
+      reader.read_ahead();
+      ahead_->reader = std::move(reader);
     }
   } catch (const std::exception&) {
     // Its turn opens it again, and reports the failure.

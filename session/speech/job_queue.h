@@ -1,4 +1,5 @@
-// The recordings of SpeechSession::transcribe_many: the next one is read while one is decoded.
+// The recordings of SpeechSession::transcribe_many. While one is decoded, the next is read, and its
+// speech is extracted if the VAD model can work beside the decoder.
 #pragma once
 
 #include <atomic>
@@ -14,20 +15,23 @@
 
 namespace vesper {
 
+// Extracts the speech of a recording. Calls `on_progress` after each block, as extract_speech()
+// does.
+using Extract = std::function<ExtractedSpeech(SampleReader reader,
+                                              const std::function<void(double)>& on_progress)>;
+
 // The speech of a recording, extracted on a thread of its own.
 class SpeechAhead {
  public:
-  // `extract` throws what its argument throws, which it calls after each block. Throws
-  // std::system_error if there can be no thread.
-  using Extract = std::function<ExtractedSpeech(const std::function<void(double)>& on_progress)>;
-  explicit SpeechAhead(Extract extract);
-  // Waits until the thread has ended.
+  // Throws std::system_error if the system refuses a thread.
+  SpeechAhead(Extract extract, SampleReader reader);
+  // Stops the extraction, and waits until its thread has ended.
   ~SpeechAhead() { is_abandoned_ = true; }
   SpeechAhead(const SpeechAhead&) = delete;
   SpeechAhead& operator=(const SpeechAhead&) = delete;
 
-  // Once. Throws what the extraction has thrown, and what `check` throws, which is called on this
-  // thread while it waits.
+  // Waits for the speech; once. Calls `check` every 50 ms meanwhile, and throws what it throws.
+  // Throws what the extraction has thrown.
   ExtractedSpeech get(const std::function<void()>& check);
 
  private:
@@ -35,19 +39,16 @@ class SpeechAhead {
   std::future<ExtractedSpeech> speech_;
 };
 
-// A job, and its recording if that is read ahead: as samples or as its speech.
+// A job. If its recording is read ahead, it has a reader or the speech.
 struct OpenedJob {
   SpeechJob job;
   std::optional<SampleReader> reader = {};
   std::unique_ptr<SpeechAhead> speech = {};
 };
 
-// The jobs of transcribe_many. The next recording is read while one is decoded.
 class JobQueue {
  public:
-  using Extract = std::function<ExtractedSpeech(SampleReader reader,
-                                                const std::function<void(double)>& on_progress)>;
-  // With `extract`, which runs on another thread, the speech of the next recording is extracted.
+  // `extract` runs on another thread. Without it, recordings are only read ahead.
   explicit JobQueue(const std::function<std::optional<SpeechJob>()>& next, Extract extract = {})
       : next_(next), extract_(std::move(extract)) {}
 

@@ -343,7 +343,7 @@ void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>
   state_->check(options);
   const bool is_mixed = options.channels == Channels::kMix;
   const bool in_batches = options.vad && state_->options.batch_size > 1 && is_mixed;
-  JobQueue::Extract extract;
+  Extract extract;
   if (in_batches && state_->vad_device) {
     extract = [&](SampleReader reader, const std::function<void(double)>& on_progress) {
       return state_->read_speech(std::move(reader), options, on_progress);

@@ -21,41 +21,17 @@ void record_barrier(VkCommandBuffer commands, const BarrierScope& before,
   vkCmdPipelineBarrier2(commands, &dependency);
 }
 
-VulkanContext::VulkanContext(std::unique_ptr<VulkanInstance> instance, uint32_t index,
-                             const VulkanOptions& options)
-    : VulkanContext(std::make_shared<Opened>(std::move(instance))) {
-  physical_ = opened_->instance->physical(index);
-  capabilities_ = *opened_->instance->devices().at(index).capabilities;
-  vkGetPhysicalDeviceProperties(physical_, &properties_);
-  matrix_model_ = options.matrix_model;
-  if (matrix_model_) capabilities_.matrix_m = capabilities_.matrix_n = capabilities_.matrix_k = 8;
-  open_device(options);
-  queue_ = &opened_->queues.front();
-  open_queue();
-}
-
-VulkanContext::VulkanContext(Beside beside) : VulkanContext(beside.first.opened_) {
-  const VulkanContext& first = beside.first;
-  physical_ = first.physical_;
-  properties_ = first.properties_;
-  capabilities_ = first.capabilities_;
-  pipeline_statistics_ = first.pipeline_statistics_;
-  matrix_model_ = first.matrix_model_;
-  queue_family_ = first.queue_family_;
-  begin_conditional_ = first.begin_conditional_;
-  end_conditional_ = first.end_conditional_;
-  queue_ = &opened_->queues[opened_->n_queues - 1];
-  open_queue();
-}
-
-VulkanContext::Opened::~Opened() {
-  if (device) vkDestroyDevice(device, nullptr);
-}
-
-void VulkanContext::open_device(const VulkanOptions& options) {
-  const VulkanCapabilities& c = capabilities_;
+VulkanContext::Opened::Opened(std::unique_ptr<VulkanInstance> from, uint32_t index,
+                              const VulkanOptions& options)
+    : instance(std::move(from)),
+      physical(instance->physical(index)),
+      capabilities(*instance->devices().at(index).capabilities),
+      matrix_model(options.matrix_model) {
+  vkGetPhysicalDeviceProperties(physical, &properties);
+  if (matrix_model) capabilities.matrix_m = capabilities.matrix_n = capabilities.matrix_k = 8;
+  const VulkanCapabilities& c = capabilities;
   DeviceFeatures offered;
-  vkGetPhysicalDeviceFeatures2(physical_, &offered.core);
+  vkGetPhysicalDeviceFeatures2(physical, &offered.core);
   DeviceFeatures wanted;
   wanted.v11.storageBuffer16BitAccess = VK_TRUE;
   wanted.v12.storageBuffer8BitAccess = VK_TRUE;
@@ -70,7 +46,7 @@ void VulkanContext::open_device(const VulkanOptions& options) {
   wanted.v13.computeFullSubgroups = c.fixed_subgroups;
   std::vector<const char*> extensions;
   wanted.v12.shaderFloat16 = c.has_cooperative_matrix();
-  if (c.has_cooperative_matrix() && !matrix_model_) {
+  if (c.has_cooperative_matrix() && !matrix_model) {
     wanted.matrix.cooperativeMatrix = VK_TRUE;
     wanted.v12.vulkanMemoryModel = VK_TRUE;
     wanted.v12.vulkanMemoryModelDeviceScope = VK_TRUE;  // atomics of counters
@@ -83,21 +59,21 @@ void VulkanContext::open_device(const VulkanOptions& options) {
     extensions.push_back(VK_EXT_CONDITIONAL_RENDERING_EXTENSION_NAME);
   }
   if (c.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
-  pipeline_statistics_ = options.pipeline_statistics && c.pipeline_statistics;
-  if (pipeline_statistics_) {
+  pipeline_statistics = options.pipeline_statistics && c.pipeline_statistics;
+  if (pipeline_statistics) {
     wanted.executables.pipelineExecutableInfo = VK_TRUE;
     wanted.chain(wanted.executables);
     extensions.push_back(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
   }
 
   VkQueueFamilyProperties family{};
-  queue_family_ = static_cast<uint32_t>(compute_family(physical_, &family));
+  queue_family = static_cast<uint32_t>(compute_family(physical, &family));
   const std::array<float, 2> priorities = {1.0f, 1.0f};
-  opened_->n_queues = options.opens_beside ? std::min(family.queueCount, 2u) : 1;
+  n_queues = options.opens_beside ? std::min(family.queueCount, 2u) : 1;
   auto queue_info =
       vulkan_struct<VkDeviceQueueCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO);
-  queue_info.queueFamilyIndex = queue_family_;
-  queue_info.queueCount = opened_->n_queues;
+  queue_info.queueFamilyIndex = queue_family;
+  queue_info.queueCount = n_queues;
   queue_info.pQueuePriorities = priorities.data();
   auto info = vulkan_struct<VkDeviceCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO);
   info.pNext = &wanted.core;
@@ -105,23 +81,39 @@ void VulkanContext::open_device(const VulkanOptions& options) {
   info.pQueueCreateInfos = &queue_info;
   info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
   info.ppEnabledExtensionNames = extensions.data();
-  check_vulkan(vkCreateDevice(physical_, &info, nullptr, &opened_->device), "vkCreateDevice");
-  for (uint32_t i = 0; i < opened_->n_queues; ++i) {
-    vkGetDeviceQueue(device(), queue_family_, i, &opened_->queues[i].queue);
+  check_vulkan(vkCreateDevice(physical, &info, nullptr, &device), "vkCreateDevice");
+  for (uint32_t i = 0; i < n_queues; ++i) {
+    vkGetDeviceQueue(device, queue_family, i, &queues[i].queue);
   }
   if (c.conditional_rendering) {
-    begin_conditional_ = reinterpret_cast<PFN_vkCmdBeginConditionalRenderingEXT>(
-        vkGetDeviceProcAddr(device(), "vkCmdBeginConditionalRenderingEXT"));
-    end_conditional_ = reinterpret_cast<PFN_vkCmdEndConditionalRenderingEXT>(
-        vkGetDeviceProcAddr(device(), "vkCmdEndConditionalRenderingEXT"));
+    begin_conditional = reinterpret_cast<PFN_vkCmdBeginConditionalRenderingEXT>(
+        vkGetDeviceProcAddr(device, "vkCmdBeginConditionalRenderingEXT"));
+    end_conditional = reinterpret_cast<PFN_vkCmdEndConditionalRenderingEXT>(
+        vkGetDeviceProcAddr(device, "vkCmdEndConditionalRenderingEXT"));
   }
+}
+
+VulkanContext::Opened::~Opened() { vkDestroyDevice(device, nullptr); }
+
+VulkanContext::VulkanContext(std::shared_ptr<Opened> opened, uint32_t queue)
+    : opened_(std::move(opened)), queue_(opened_->queues.at(queue)) {}
+
+VulkanContext::VulkanContext(std::unique_ptr<VulkanInstance> instance, uint32_t index,
+                             const VulkanOptions& options)
+    : VulkanContext(std::make_shared<Opened>(std::move(instance), index, options), 0) {
+  open_queue();
+}
+
+VulkanContext::VulkanContext(Beside beside)
+    : VulkanContext(beside.first.opened_, beside.first.opened_->n_queues - 1) {
+  open_queue();
 }
 
 void VulkanContext::open_queue() {
   auto pool_info =
       vulkan_struct<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
   pool_info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
-  pool_info.queueFamilyIndex = queue_family_;
+  pool_info.queueFamilyIndex = opened_->queue_family;
   check_vulkan(vkCreateCommandPool(device(), &pool_info, nullptr, &pool_), "vkCreateCommandPool");
   const auto fence_info = vulkan_struct<VkFenceCreateInfo>(VK_STRUCTURE_TYPE_FENCE_CREATE_INFO);
   for (VkFence& fence : fences_) {
@@ -142,15 +134,14 @@ void VulkanContext::open_queue() {
 }
 
 VulkanContext::~VulkanContext() {
-  if (!queue_) return;
   wait_for_queue();
   for (VkFence fence : fences_) vkDestroyFence(device(), fence, nullptr);
   if (pool_) vkDestroyCommandPool(device(), pool_, nullptr);
 }
 
 void VulkanContext::wait_for_queue() {
-  const std::lock_guard lock(queue_->mutex);
-  vkQueueWaitIdle(queue_->queue);
+  const std::lock_guard lock(queue_.mutex);
+  vkQueueWaitIdle(queue_.queue);
 }
 
 VkCommandBuffer VulkanContext::allocate_command_buffer() {
@@ -189,8 +180,8 @@ uint64_t VulkanContext::submit(const VkCommandBuffer* buffers, uint32_t count) {
   const VkFence fence = fences_[number % kMaxInFlight];
   check_vulkan(vkResetFences(device(), 1, &fence), "vkResetFences");
   {
-    const std::lock_guard lock(queue_->mutex);
-    check_vulkan(vkQueueSubmit2(queue_->queue, 1, &info, fence), "vkQueueSubmit2");
+    const std::lock_guard lock(queue_.mutex);
+    check_vulkan(vkQueueSubmit2(queue_.queue, 1, &info, fence), "vkQueueSubmit2");
   }
   return submitted_ = number;
 }
@@ -222,7 +213,7 @@ void VulkanContext::wait(uint64_t submission) {
   if (submission > submitted_) submit(nullptr, 0);
   // Submissions end in order, and those up to submitted_ - kMaxInFlight have been waited for.
   const VkFence fence = fences_[submission % kMaxInFlight];
-  if (capabilities_.tuning.polls) {
+  if (capabilities().tuning.polls) {
     using Steady = std::chrono::steady_clock;
     const Steady::time_point until = Steady::now() + std::chrono::milliseconds(2);
     while (Steady::now() < until && vkGetFenceStatus(device(), fence) == VK_NOT_READY) {
@@ -239,9 +230,11 @@ void VulkanContext::begin_conditional(VkCommandBuffer commands, VkBuffer buffer,
   info.buffer = buffer;
   info.offset = offset_bytes;
   info.flags = VK_CONDITIONAL_RENDERING_INVERTED_BIT_EXT;  // commands run while the word is zero
-  begin_conditional_(commands, &info);
+  opened_->begin_conditional(commands, &info);
 }
 
-void VulkanContext::end_conditional(VkCommandBuffer commands) const { end_conditional_(commands); }
+void VulkanContext::end_conditional(VkCommandBuffer commands) const {
+  opened_->end_conditional(commands);
+}
 
 }  // namespace vesper

@@ -39,13 +39,14 @@ class VulkanContext {
   VulkanContext& operator=(const VulkanContext&) = delete;
 
   VkDevice device() const { return opened_->device; }
-  VkPhysicalDevice physical() const { return physical_; }
-  const VulkanCapabilities& capabilities() const { return capabilities_; }
+  VkPhysicalDevice physical() const { return opened_->physical; }
+  const VulkanCapabilities& capabilities() const { return opened_->capabilities; }
   // Whether pipelines can be asked for statistics.
-  bool pipeline_statistics() const { return pipeline_statistics_; }
-  auto matrix_model() const { return matrix_model_; }  // of VulkanOptions
-  void set_matrix_rows_in_quads(bool value) { capabilities_.matrix_rows_in_quads = value; }
-  const VkPhysicalDeviceProperties& properties() const { return properties_; }
+  bool pipeline_statistics() const { return opened_->pipeline_statistics; }
+  auto matrix_model() const { return opened_->matrix_model; }  // of VulkanOptions
+  // Before another context of the device is opened.
+  void set_matrix_rows_in_quads(bool value) { opened_->capabilities.matrix_rows_in_quads = value; }
+  const VkPhysicalDeviceProperties& properties() const { return opened_->properties; }
 
   // A primary command buffer that lives as long as the context.
   VkCommandBuffer allocate_command_buffer();
@@ -73,29 +74,33 @@ class VulkanContext {
     VkQueue queue = VK_NULL_HANDLE;
     std::mutex mutex;  // of contexts that share it
   };
-  // A VkDevice and its queues, of all contexts that use it.
+  // What the contexts of a device share.
   struct Opened {
-    explicit Opened(std::unique_ptr<VulkanInstance> from) : instance(std::move(from)) {}
+    Opened(std::unique_ptr<VulkanInstance> from, uint32_t index, const VulkanOptions& options);
     ~Opened();
-    std::unique_ptr<VulkanInstance> instance;
+    Opened(const Opened&) = delete;
+    Opened& operator=(const Opened&) = delete;
+
+    const std::unique_ptr<VulkanInstance> instance;
+    const VkPhysicalDevice physical;
+    VkPhysicalDeviceProperties properties{};
+    VulkanCapabilities capabilities;
+    bool pipeline_statistics = false;
+    const decltype(VulkanOptions::matrix_model) matrix_model;
     VkDevice device = VK_NULL_HANDLE;
+    uint32_t queue_family = 0;
     uint32_t n_queues = 0;
     std::array<Queue, 2> queues;
+    PFN_vkCmdBeginConditionalRenderingEXT begin_conditional = nullptr;
+    PFN_vkCmdEndConditionalRenderingEXT end_conditional = nullptr;
   };
 
-  // The public constructors continue after it. If they fail, the destructor runs.
-  explicit VulkanContext(std::shared_ptr<Opened> opened) : opened_(std::move(opened)) {}
-  void open_device(const VulkanOptions& options);
+  // The public constructors call it first: if they fail then, the destructor runs.
+  VulkanContext(std::shared_ptr<Opened> opened, uint32_t queue);
   void open_queue();
 
-  std::shared_ptr<Opened> opened_;
-  VkPhysicalDevice physical_ = VK_NULL_HANDLE;
-  VkPhysicalDeviceProperties properties_{};
-  VulkanCapabilities capabilities_;
-  bool pipeline_statistics_ = false;
-  decltype(VulkanOptions::matrix_model) matrix_model_ = nullptr;
-  uint32_t queue_family_ = 0;
-  Queue* queue_ = nullptr;
+  const std::shared_ptr<Opened> opened_;
+  Queue& queue_;
   VkCommandPool pool_ = VK_NULL_HANDLE;
   // Submission n signals fences_[n % kMaxInFlight].
   static constexpr uint32_t kMaxInFlight = 16;
@@ -112,8 +117,6 @@ class VulkanContext {
   bool is_recording_ = false;  // in recorded_[recorded_turn_]
   VkCommandBuffer host_barrier_ = VK_NULL_HANDLE;
   std::vector<VkCommandBufferSubmitInfo> submit_infos_;
-  PFN_vkCmdBeginConditionalRenderingEXT begin_conditional_ = nullptr;
-  PFN_vkCmdEndConditionalRenderingEXT end_conditional_ = nullptr;
 };
 
 }  // namespace vesper

@@ -387,7 +387,7 @@ TEST_F(VulkanDeviceTest, WorksBesideAnotherOfTheSameHardware) {
   auto other = std::async(std::launch::async, [&] { return run(*beside, 2); });
   EXPECT_EQ(run(*first, 1), expected_1);
   EXPECT_EQ(other.get(), expected_2);
-  // Either may end first.
+  // Either device may be closed first.
   first.reset();
   EXPECT_EQ(run(*beside, 1), expected_1);
 }

@@ -1,5 +1,5 @@
-// Recordings whose windows are decoded together, while the speech of the next one is extracted: on
-// a GPU by another thread, with a tiny Whisper of random weights.
+// Several recordings in batches, by a SpeechSession with a tiny Whisper of random weights. On a GPU
+// another thread extracts the speech of the next recording while one is decoded.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -44,7 +44,7 @@ class BatchOfRecordings : public testing::TestWithParam<std::string> {
                                              .vad_model = folder_.file("silero.safetensors")});
   }
 
-  // The longer, the higher the seed.
+  // Noise of 1 + `seed` seconds.
   std::string recording(uint32_t seed) {
     const std::string path = folder_.file(std::to_string(seed) + ".wav");
     write_with_sndfile(path, SF_FORMAT_WAV | SF_FORMAT_FLOAT, 1, 16000,
@@ -115,7 +115,7 @@ TEST_P(BatchOfRecordings, LosesOnlyRecordingsThatFailOrAreCancelled) {
   EXPECT_FALSE(is_elsewhere);
 }
 
-// The thread that extracts the next recording ends first.
+// The thread that extracts the next recording must end before the exception leaves the session.
 TEST_P(BatchOfRecordings, EndsWithAnExceptionOfACallback) {
   struct Unexpected {};
   const std::string path = recording(1);
