@@ -34,7 +34,13 @@ constexpr std::string_view kAudioExtensions[] = {
     "3gp", "asf", "avi", "flv", "m2ts", "m4v", "mkv", "mov", "mp4", "mpeg", "mpg", "mts", "ogv",
     "vob", "webm", "wmv"};
 
+constexpr float kScaleOf16Bit = 1.0f / 32768.0f;
+
 }  // namespace
+
+size_t SampleSource::read_16_bit(int16_t*, size_t) {
+  throw Error(ErrorKind::kInternal, "the source has no samples of 16 bits");
+}
 
 void throw_too_slow(const std::string& name, double max_s) {
   throw Error(ErrorKind::kInput,
@@ -49,6 +55,7 @@ struct AudioReader::State {
   std::unique_ptr<ByteStream> stream;    // source of a WAV stream
   std::unique_ptr<SampleSource> source;  // last: destroyed before the members that it reads from
   std::vector<float> interleaved;        // [frames of a block, channels]
+  std::vector<int16_t> integers;         // the same of a source of 16 bits
   std::vector<float> first;              // [frames read while opening, channels]
   size_t n_first_taken = 0;              // frames of `first` already returned
   uint64_t n_frames_read = 0;
@@ -188,18 +195,32 @@ struct AudioReader::State {
 
   size_t n_channels() const { return static_cast<size_t>(source->channels); }
 
-  // Writes the next frames, [n, channels]. Fewer only at the end, which is then checked.
-  size_t decode(float* frames, size_t n) {
+  size_t read_source(float* frames, size_t n) const { return source->read(frames, n); }
+  size_t read_source(int16_t* frames, size_t n) const { return source->read_16_bit(frames, n); }
+
+  // Writes the next frames, [n, channels]. Fewer only at the end, which is then checked. Integers:
+  // only of a source of 16 bits.
+  template <class Sample>
+  size_t decode_as(Sample* frames, size_t n) {
     const auto start = std::chrono::steady_clock::now();
-    const size_t got = source->read(frames, n);
+    const size_t got = read_source(frames, n);
     decoding_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (options.max_decoding_s && decoding_s > *options.max_decoding_s) {
       throw_too_slow(name, *options.max_decoding_s);
     }
-    if (!source->is_16_bit) check_samples(frames, got);
+    if constexpr (std::is_same_v<Sample, float>) check_samples(frames, got);
     n_frames_read += got;
     check_length(n_frames_read);
     if (got < n) check_end();
+    return got;
+  }
+
+  size_t decode(float* frames, size_t n) {
+    if (!source->is_16_bit) return decode_as(frames, n);
+    integers.resize(n * n_channels());
+    const size_t got = decode_as(integers.data(), n);
+    std::transform(integers.data(), integers.data() + got * n_channels(), frames,
+                   [](int16_t sample) { return static_cast<float>(sample) * kScaleOf16Bit; });
     return got;
   }
 
@@ -246,29 +267,45 @@ struct AudioReader::State {
                                      static_cast<double>(source->sample_rate_hz)));
   }
 
-  void downmix(float* mono, size_t n) const {
+  // Writes the next samples, [n], of one channel or the mean of all. Fewer only at the end.
+  size_t read_mono(float* mono, size_t n) {
+    const bool has_first = n_first_taken * n_channels() < first.size();
+    if (source->is_16_bit && !has_first) {
+      integers.resize(n * n_channels());
+      const size_t got = decode_as(integers.data(), n);
+      downmix(integers.data(), kScaleOf16Bit, mono, got);
+      return got;
+    }
+    interleaved.resize(n * n_channels());
+    const size_t got = read_frames(interleaved.data(), n);
+    downmix(interleaved.data(), 1.0f, mono, got);
+    return got;
+  }
+
+  // Multiplies by `scale`, a power of two. The values are the same for integers and floats.
+  template <class Sample>
+  void downmix(const Sample* frames, float scale, float* mono, size_t n) const {
     const size_t stride = n_channels();
-    if (options.channel) {
-      const float* sample = &interleaved[static_cast<size_t>(*options.channel)];
-      for (size_t i = 0; i < n; ++i) mono[i] = sample[i * stride];
-    } else if (stride == 1) {
-      std::copy_n(interleaved.data(), n, mono);
+    if (options.channel || stride == 1) {
+      const Sample* const sample = frames + options.channel.value_or(0);
+      for (size_t i = 0; i < n; ++i) mono[i] = static_cast<float>(sample[i * stride]) * scale;
     } else if (stride == 2) {
-      average(std::integral_constant<size_t, 2>(), mono, n);
+      average(frames, std::integral_constant<size_t, 2>(), scale, mono, n);
     } else {
-      average(stride, mono, n);
+      average(frames, stride, scale, mono, n);
     }
   }
 
   // A constant number of channels becomes vector instructions.
-  template <class Channels>
-  void average(Channels n_channels, float* mono, size_t n) const {
-    const float* sample = interleaved.data();
-    const float scale = 1.0f / static_cast<float>(n_channels);
+  template <class Sample, class Channels>
+  static void average(const Sample* frames, Channels n_channels, float scale, float* mono,
+                      size_t n) {
+    const float factor = scale / static_cast<float>(n_channels);
     for (size_t i = 0; i < n; ++i) {
-      float sum = 0.0f;
-      for (size_t c = 0; c < n_channels; ++c) sum += sample[i * n_channels + c];
-      mono[i] = sum * scale;
+      // Sums of integers are exact as float, too: at most 256 * 32768.
+      std::conditional_t<std::is_integral_v<Sample>, int32_t, float> sum = 0;
+      for (size_t c = 0; c < n_channels; ++c) sum += frames[i * n_channels + c];
+      mono[i] = static_cast<float>(sum) * factor;
     }
   }
 };
@@ -313,13 +350,10 @@ AudioReader::~AudioReader() = default;
 
 size_t AudioReader::read(float* mono, size_t n) {
   constexpr size_t kBlockFrames = 4096;
-  State& s = *state_;
   size_t done = 0;
   while (done < n) {
     const size_t wanted = std::min(n - done, kBlockFrames);
-    s.interleaved.resize(wanted * s.n_channels());
-    const size_t got = s.read_frames(s.interleaved.data(), wanted);
-    s.downmix(mono + done, got);
+    const size_t got = state_->read_mono(mono + done, wanted);
     done += got;
     if (got < wanted) break;
   }

@@ -100,11 +100,20 @@ class SndfileSource : public SampleSource {
   }
 
   size_t read(float* interleaved, size_t n_frames) override {
+    return read_all(interleaved, n_frames, sf_readf_float);
+  }
+  size_t read_16_bit(int16_t* interleaved, size_t n_frames) override {
+    return read_all(interleaved, n_frames, sf_readf_short);
+  }
+
+ private:
+  template <class Sample>
+  size_t read_all(Sample* interleaved, size_t n_frames,
+                  sf_count_t (*read_some)(SNDFILE*, Sample*, sf_count_t)) {
     size_t done = 0;
     while (done < n_frames) {
-      float* to = interleaved + done * static_cast<size_t>(channels);
-      const auto n = static_cast<sf_count_t>(n_frames - done);
-      const sf_count_t got = is_16_bit ? read_16_bit(to, n) : sf_readf_float(file_, to, n);
+      Sample* const to = interleaved + done * static_cast<size_t>(channels);
+      const sf_count_t got = read_some(file_, to, static_cast<sf_count_t>(n_frames - done));
       check_reads();
       if (got <= 0) break;
       done += static_cast<size_t>(got);
@@ -114,7 +123,6 @@ class SndfileSource : public SampleSource {
     return done;
   }
 
- private:
   bool adopt(SNDFILE* file, const SF_INFO& info, std::string& why) {
     file_ = file;
     if (file_ == nullptr) {
@@ -128,17 +136,6 @@ class SndfileSource : public SampleSource {
     // libsndfile limits the length of most formats to the file, but not that of FLAC.
     frames_are_promised = (info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC;
     return true;
-  }
-
-  // The same values as from sf_readf_float, which converts without vector instructions.
-  sf_count_t read_16_bit(float* interleaved, sf_count_t n_frames) {
-    integers_.resize(static_cast<size_t>(n_frames * channels));
-    const sf_count_t got = sf_readf_short(file_, integers_.data(), n_frames);
-    const auto n_samples = static_cast<size_t>(std::max<sf_count_t>(got, 0) * channels);
-    for (size_t i = 0; i < n_samples; ++i) {
-      interleaved[i] = static_cast<float>(integers_[i]) * (1.0f / 32768.0f);
-    }
-    return got;
   }
 
   void check_reads() const {
@@ -158,8 +155,7 @@ class SndfileSource : public SampleSource {
   std::string name_;
   VirtualFile virtual_file_;
   SNDFILE* file_ = nullptr;
-  std::vector<int16_t> integers_;  // of the last read_16_bit, [n_frames, channels]
-  uint64_t n_read_ = 0;            // frames so far
+  uint64_t n_read_ = 0;  // frames so far
 };
 
 }  // namespace

@@ -75,12 +75,24 @@ class WavStream : public SampleSource {
       : stream_(stream), format_(format), bytes_left_(data_bytes) {
     sample_rate_hz = format.sample_rate_hz;
     channels = format.channels;
+    is_16_bit = !format.is_float && format.bytes_per_sample == 2;
     if (data_bytes == kUnlimited) return;
     frames = data_bytes / frame_bytes();
     frames_are_promised = true;
   }
 
   size_t read(float* interleaved, size_t n_frames) override {
+    return read_all(interleaved, n_frames,
+                    [this](const uint8_t* bytes) { return decode_sample(bytes, format_); });
+  }
+  size_t read_16_bit(int16_t* interleaved, size_t n_frames) override {
+    return read_all(interleaved, n_frames,
+                    [](const uint8_t* bytes) { return static_cast<int16_t>(u16(bytes)); });
+  }
+
+ private:
+  template <class Sample, class DecodeSample>
+  size_t read_all(Sample* interleaved, size_t n_frames, const DecodeSample& decode) {
     constexpr size_t kBlockFrames = 4096;
     size_t done = 0;
     while (done < n_frames) {
@@ -93,8 +105,7 @@ class WavStream : public SampleSource {
       if (bytes_left_ != kUnlimited) bytes_left_ -= got_bytes;
       const size_t n_samples = got * format_.channels;
       for (size_t i = 0; i < n_samples; ++i) {
-        interleaved[done * format_.channels + i] =
-            decode_sample(&bytes_[i * format_.bytes_per_sample], format_);
+        interleaved[done * format_.channels + i] = decode(&bytes_[i * format_.bytes_per_sample]);
       }
       done += got;
       if (got < wanted) {
@@ -105,7 +116,6 @@ class WavStream : public SampleSource {
     return done;
   }
 
- private:
   size_t frame_bytes() const { return size_t{format_.channels} * format_.bytes_per_sample; }
 
   ByteStream& stream_;
