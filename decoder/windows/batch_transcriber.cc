@@ -19,11 +19,12 @@ constexpr size_t kRecordingsPerSlot = 4;
 class Batch {
  public:
   Batch(WhisperModel& model, const DecodingSettings& settings, const NextRecording& next,
-        const OnRound& on_round)
+        const std::function<bool()>& is_ready, const OnRound& on_round)
       : windows_(model, settings),
         decoder_(model.decoder()),
         settings_(settings),
         next_(next),
+        is_ready_(is_ready),
         on_round_(on_round),
         search_(search_of(settings, settings.temperatures.front())),
         audio_(model.n_encoded(), windows_.audio_window()),
@@ -99,7 +100,7 @@ class Batch {
   // Decodes windows at the first temperature until there are none, or too many have failed.
   void run_first_attempts() {
     // A new recording may detect its language, which needs an idle decoder.
-    if (n_waiting() == 0) open_next();
+    if (!has_waiting(1)) open_next(/*may_wait=*/true);
     decoder_.begin(search_.shape(static_cast<uint32_t>(slots_.size())));
     fill_slots();
     while (n_running_ > 0) {
@@ -113,7 +114,7 @@ class Batch {
       resolve_guesses();
       finish_windows();
       // All slots: after the window that decides the language, many others can start.
-      if (!ended.empty()) fill_slots();
+      if (!ended.empty() || std::exchange(waits_for_recording_, false)) fill_slots();
     }
   }
 
@@ -171,14 +172,29 @@ class Batch {
                       window.task.window});
   }
 
-  size_t n_waiting() const {
-    return static_cast<size_t>(
-        std::ranges::count_if(open_, [](const auto& open) { return !open->is_done(); }));
+  // Whether at least n windows could start.
+  bool has_waiting(size_t n) const {
+    for (const std::unique_ptr<Open>& open : open_) {
+      for (const Track& track : open->tracks) {
+        if (!track.is_taken && !track.cursor.is_at_end() && --n == 0) return true;
+      }
+    }
+    return false;
   }
 
-  // Opens the next recording, if there is one.
-  bool open_next() {
+  // Whether a recording can be opened while others are decoded: detecting the language in several
+  // windows uses the whole decoder.
+  bool opens_beside() const {
+    return settings_.language != "auto" || settings_.language_detection_segments == 1;
+  }
+
+  // Opens the next recording, if there is one, and it is ready or `may_wait`.
+  bool open_next(bool may_wait) {
     if (has_ended_ || open_.size() >= kRecordingsPerSlot * slots_.size()) return false;
+    if (!may_wait && is_ready_ && !is_ready_()) {
+      waits_for_recording_ = true;
+      return false;
+    }
     std::optional<BatchRecording> source = next_();
     if (!source) {
       has_ended_ = true;
@@ -207,16 +223,16 @@ class Batch {
   void fill(uint32_t slot) {
     // A fifth of the slots idle costs less than interrupting the batch for each failure.
     if ((failed_.size() + alone_.size()) * 5 > slots_.size()) return;
+    // Windows of several recordings are encoded together.
+    while (opens_beside() && !has_waiting(audio_.size()) && open_next(/*may_wait=*/false)) {
+    }
     do {
       for (const std::unique_ptr<Open>& open : open_) {
         if (start_window(*open, slot)) return;
       }
       emit();
-      // Failed windows may have all places of encoded windows. Detecting the language in several
-      // windows uses the whole decoder.
-    } while (!free_windows_.empty() &&
-             !(settings_.language == "auto" && settings_.language_detection_segments > 1) &&
-             open_next());
+      // Failed windows may have all places of encoded windows.
+    } while (!free_windows_.empty() && opens_beside() && open_next(/*may_wait=*/n_running_ == 0));
   }
 
   bool start_window(Open& open, uint32_t slot) {
@@ -444,6 +460,7 @@ class Batch {
   WhisperDecoder& decoder_;
   const DecodingSettings& settings_;
   const NextRecording& next_;
+  const std::function<bool()>& is_ready_;
   const OnRound& on_round_;
   const Search search_;                     // of first attempts
   bool has_ended_ = false;                  // next_ has no more recordings
@@ -456,13 +473,15 @@ class Batch {
   std::vector<Tried> failed_;
   std::vector<Taken> alone_;
   uint32_t n_running_ = 0;
+  bool waits_for_recording_ = false;  // that is not ready
 };
 
 }  // namespace
 
 void transcribe_batch(WhisperModel& model, const DecodingSettings& settings,
-                      const NextRecording& next, const OnRound& on_round) {
-  Batch(model, settings, next, on_round).run();
+                      const NextRecording& next, const std::function<bool()>& is_ready,
+                      const OnRound& on_round) {
+  Batch(model, settings, next, is_ready, on_round).run();
 }
 
 Transcript transcribe_segments(WhisperModel& model, const MelSpectrogram& mel,

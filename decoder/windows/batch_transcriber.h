@@ -32,10 +32,13 @@ using NextRecording = std::function<std::optional<BatchRecording>()>;
 // Called before every few steps with the number of windows that are decoded together in them.
 using OnRound = std::function<void(uint32_t n_windows)>;
 
-// Asks for the next recording when no window waits, until there is none. Throws Error(kUsage) for
-// settings that the model does not support, and the errors of the callbacks.
+// Asks for the next recording when fewer windows wait than can start, until there is none. While
+// windows are decoded, it asks only if `is_ready` says that `next` does not wait; absent: it never
+// does. Throws Error(kUsage) for settings that the model does not support, and the errors of the
+// callbacks.
 void transcribe_batch(WhisperModel& model, const DecodingSettings& settings,
-                      const NextRecording& next, const OnRound& on_round = {});
+                      const NextRecording& next, const std::function<bool()>& is_ready = {},
+                      const OnRound& on_round = {});
 
 // The same for one recording.
 Transcript transcribe_segments(WhisperModel& model, const MelSpectrogram& mel,

@@ -1,52 +1,77 @@
 #include "session/speech/job_queue.h"
 
-#include <chrono>
 #include <exception>
+#include <system_error>
+#include <utility>
 
 #include "audio/sources/input.h"
-#include "error/error.h"
+#include "session/speech/channels.h"
 
 namespace vesper {
+namespace {
 
-SpeechAhead::SpeechAhead(Extract extract, SampleReader reader)
-    : speech_(std::async(std::launch::async, std::move(extract), std::move(reader), [this](double) {
-        if (is_abandoned_) throw_stopped();
-      })) {}
+bool is_read_ahead(const OpenedJob& job) { return job.reader || job.speech; }
 
-ExtractedSpeech SpeechAhead::get(const std::function<void()>& check) {
-  while (speech_.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) check();
-  return speech_.get();
-}
+}  // namespace
 
-std::optional<OpenedJob> JobQueue::take() {
-  if (!is_ahead_) ahead_ = open_next();
-  is_ahead_ = false;
-  return std::exchange(ahead_, {});
-}
-
-void JobQueue::read_ahead() {
-  if (std::exchange(is_ahead_, true)) return;
-  ahead_ = open_next();
-  if (!ahead_ || !is_recorded(ahead_->job.input)) return;
+JobQueue::JobQueue(const std::function<std::optional<SpeechJob>()>& next, ExtractFrom extract)
+    : next_(next) {
+  if (!extract) return;
   try {
-    check_samples(ahead_->job.input);
-    SampleReader reader(open_audio(ahead_->job.input));
-    if (extract_) {
-      ahead_->speech = std::make_unique<SpeechAhead>(extract_, std::move(reader));
-    } else {
-      reader.read_ahead();
-      ahead_->reader = std::move(reader);
-    }
-  } catch (const std::exception&) {
-    // Its turn opens it again, and reports the failure.
+    extractor_ = std::make_unique<SpeechExtractor>(std::move(extract));
+  } catch (const std::system_error&) {
+    // There can be no thread. Recordings are only read ahead.
   }
 }
 
-std::optional<OpenedJob> JobQueue::open_next() {
+std::optional<OpenedJob> JobQueue::take() {
+  if (extractor_) {
+    read_ahead();
+  } else if (ahead_.empty()) {
+    pull();
+  }
+  if (ahead_.empty()) return std::nullopt;
+  OpenedJob job = std::move(ahead_.front());
+  ahead_.pop_front();
+  return job;
+}
+
+bool JobQueue::is_ready() {
+  if (!extractor_) return true;
+  read_ahead();
+  return ahead_.empty() || (ahead_.front().speech && ahead_.front().speech->is_ready());
+}
+
+void JobQueue::read_ahead() {
+  const size_t n_most = extractor_ ? kMostAhead : 1;
+  // The extractor must be idle when the caller reads a live recording.
+  while (ahead_.size() < n_most && (ahead_.empty() || is_read_ahead(ahead_.back())) && pull()) {
+    read(ahead_.back());
+  }
+}
+
+bool JobQueue::pull() {
   std::optional<SpeechJob> job = has_ended_ ? std::nullopt : next_();
   has_ended_ = !job;
-  if (!job) return std::nullopt;
-  return OpenedJob{.job = std::move(*job)};
+  if (job) ahead_.push_back({.job = std::move(*job)});
+  return !has_ended_;
+}
+
+void JobQueue::read(OpenedJob& job) {
+  const AudioInput& input = job.job.input;
+  if (!is_recorded(input)) return;
+  if (extractor_) {
+    job.speech = extractor_->add(input);
+    return;
+  }
+  try {
+    check_samples(input);
+    SampleReader reader(open_audio(input));
+    reader.read_ahead();
+    job.reader = std::move(reader);
+  } catch (const std::exception&) {
+    // Its turn opens it again, and reports the failure.
+  }
 }
 
 }  // namespace vesper

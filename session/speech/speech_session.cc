@@ -211,6 +211,11 @@ struct SpeechSession::State {
     return extract_speech(std::move(reader), empty_mel(), *vad, *speech.vad,
                           speech.decoding.clip_timestamps, on_progress);
   }
+  ExtractedSpeech read_speech(const AudioInput& input, const SpeechOptions& speech,
+                              const std::function<void(double)>& on_progress) {
+    check_samples(input);
+    return read_speech(open_audio(input), speech, on_progress);
+  }
   ExtractedSpeech read_speech(SampleReader reader, const SpeechOptions& speech,
                               const SpeechEvents& events) {
     return read_speech(std::move(reader), speech, [&](double) { check_cancelled(events); });
@@ -272,10 +277,11 @@ struct SpeechSession::State {
     std::shared_ptr<ExtractedSpeech> kept;
     try {
       const SpeechEvents& events = shared->job.events;
+      const auto progress = [&](double) { check_cancelled(events); };
       kept = std::make_shared<ExtractedSpeech>(
           opened.speech   ? opened.speech->get([&] { check_cancelled(events); })
-          : opened.reader ? read_speech(std::move(*opened.reader), speech, events)
-                          : read_speech(open_audio(shared->job.input), speech, events));
+          : opened.reader ? read_speech(std::move(*opened.reader), speech, progress)
+                          : read_speech(shared->job.input, speech, progress));
     } catch (const std::exception&) {
       // There is nothing to decode. on_failure is called when its turn comes.
       shared->error = std::current_exception();
@@ -343,10 +349,10 @@ void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>
   state_->check(options);
   const bool is_mixed = options.channels == Channels::kMix;
   const bool in_batches = options.vad && state_->options.batch_size > 1 && is_mixed;
-  Extract extract;
+  ExtractFrom extract;
   if (in_batches && state_->vad_device) {
-    extract = [&](SampleReader reader, const std::function<void(double)>& on_progress) {
-      return state_->read_speech(std::move(reader), options, on_progress);
+    extract = [&](const AudioInput& input, const std::function<void(double)>& on_progress) {
+      return state_->read_speech(input, options, on_progress);
     };
   }
   JobQueue jobs(next, std::move(extract));
@@ -358,8 +364,9 @@ void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>
       jobs.read_ahead();
       return recording;
     };
-    return transcribe_batch(state_->model, without_clips(options.decoding), next_recording,
-                            on_round);
+    return transcribe_batch(
+        state_->model, without_clips(options.decoding), next_recording,
+        [&] { return jobs.is_ready(); }, on_round);
   }
   while (std::optional<OpenedJob> opened = jobs.take()) {
     const SpeechJob& job = opened->job;

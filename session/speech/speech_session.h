@@ -123,7 +123,7 @@ class SpeechSession {
 
   // Transcribes many recordings with the same options. `next` is called when there is room for
   // another recording, and returns none at the end; a file is read while the previous recordings
-  // are decoded, and on a GPU the speech of a batch's next recording is extracted. All events of a
+  // are decoded, and on a GPU the speech of up to 32 files of a batch is extracted. All events of a
   // recording come before those of the next. A transcript does not depend on the other recordings.
   // With VAD and a batch size above 1, windows of several speech segments and recordings are
   // decoded together, unless channels are split: `on_round` is then called before every few steps

@@ -422,12 +422,56 @@ TEST_F(BatchTranscriber, TellsHowManyWindowsAreDecodedTogether) {
                                 .on_progress = {},
                                 .on_end = {}};
         },
-        [&](uint32_t n_windows) { rounds.push_back(n_windows); });
+        {}, [&](uint32_t n_windows) { rounds.push_back(n_windows); });
     ASSERT_FALSE(rounds.empty());
     EXPECT_EQ(rounds.front(), n_slots);
     EXPECT_EQ(std::ranges::max(rounds), n_slots);
     EXPECT_GE(std::ranges::min(rounds), 1u);
   }
+}
+
+TEST_F(BatchTranscriber, DoesNotWaitForARecordingWhileAnotherIsDecoded) {
+  WhisperModel model = load(2);
+  std::vector<uint32_t> rounds;
+  size_t n_given = 0;
+  constexpr size_t kReadyFrom = 3;  // rounds
+  transcribe_batch(
+      model, settings_,
+      [&]() -> std::optional<BatchRecording> {
+        if (n_given == 2) return std::nullopt;
+        if (++n_given == 2) {
+          EXPECT_EQ(rounds.size(), kReadyFrom);
+        }
+        return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel_},
+                              .segments = {{0, 100}},
+                              .on_segment = {},
+                              .on_progress = {},
+                              .on_end = {}};
+      },
+      [&] { return rounds.size() >= kReadyFrom; },
+      [&](uint32_t n_windows) { rounds.push_back(n_windows); });
+  ASSERT_GT(rounds.size(), kReadyFrom);
+  EXPECT_EQ(std::vector(rounds.begin(), rounds.begin() + kReadyFrom),
+            std::vector<uint32_t>(kReadyFrom, 1));
+  EXPECT_EQ(rounds[kReadyFrom], 2u);
+}
+
+TEST_F(BatchTranscriber, WindowsOfSeveralRecordingsAreEncodedTogether) {
+  auto owned = std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
+  ObservedDevice& device = *owned;
+  WhisperModel model(folder_, std::move(owned), Compute::kF32, 4, most_candidates(settings_), 2);
+  device.set_clock(Clock::kPerStage);
+  size_t n_given = 0;
+  transcribe_batch(model, settings_, [&]() -> std::optional<BatchRecording> {
+    if (n_given == 4) return std::nullopt;
+    const uint64_t begin = 100 * n_given++;
+    return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel_},
+                          .segments = {{begin, begin + 100}},
+                          .on_segment = {},
+                          .on_progress = {},
+                          .on_end = {}};
+  });
+  EXPECT_EQ(encoder_runs(device), 2u);
 }
 
 TEST_F(BatchTranscriber, TheLanguageIsDetectedInTheRightSlot) {

@@ -92,12 +92,13 @@ TEST_P(BatchOfRecordings, LosesOnlyRecordingsThatFailOrAreCancelled) {
   std::string log;
   const std::thread::id this_thread = std::this_thread::get_id();
   std::atomic<bool> is_elsewhere = false;
+  const std::string path = recording(1);
   int i = 0;
   session_->transcribe_many(
       [&]() -> std::optional<SpeechJob> {
         if (i == 5) return std::nullopt;
         const std::string name = std::to_string(i);
-        SpeechJob job{.input = {.path = i == 1 ? folder_.file("missing.wav") : recording(1)}};
+        SpeechJob job{.input = {.path = i == 1 ? folder_.file("missing.wav") : path}};
         job.events.is_cancelled = [&, cancels = i == 3] {
           if (std::this_thread::get_id() != this_thread) is_elsewhere = true;
           return cancels;

@@ -1,0 +1,77 @@
+// Extracts the speech of recordings in order, on a thread of its own. Called by JobQueue, while the
+// session decodes previous recordings.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "audio/sources/input.h"
+#include "vad/extract_speech.h"
+
+namespace vesper {
+
+// The speech of one recording. Calls `on_progress` after each block, as extract_speech() does.
+using ExtractFrom = std::function<ExtractedSpeech(const AudioInput& input,
+                                                  const std::function<void(double)>& on_progress)>;
+
+class SpeechExtractor {
+ public:
+  // The thread waits while the speech of recordings of this length has not been taken: it may be in
+  // temporary files, 115 MB an hour.
+  static constexpr double kMostAheadS = 1800;
+
+  class Speech;
+
+  // Throws std::system_error if the system refuses a thread.
+  explicit SpeechExtractor(ExtractFrom extract);
+  // No Speech may be left.
+  ~SpeechExtractor();
+  SpeechExtractor(const SpeechExtractor&) = delete;
+  SpeechExtractor& operator=(const SpeechExtractor&) = delete;
+
+  // Extracts the speech of `input` after that of all previous inputs. Samples and descriptors of
+  // the input must stay while the Speech exists.
+  std::unique_ptr<Speech> add(const AudioInput& input);
+
+ private:
+  struct Recording;
+
+  void run();
+  // Speech of this length no longer waits.
+  void take(double duration_s);
+
+  const ExtractFrom extract_;
+  std::mutex mutex_;  // of everything below
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Recording>> waiting_;
+  double ahead_s_ = 0;  // length of the recordings whose speech has not been taken
+  bool has_ended_ = false;
+  std::thread thread_;
+};
+
+class SpeechExtractor::Speech {
+ public:
+  Speech(SpeechExtractor& extractor, std::shared_ptr<Recording> recording);
+  // Stops the extraction of this recording, and waits for that.
+  ~Speech();
+  Speech(const Speech&) = delete;
+  Speech& operator=(const Speech&) = delete;
+
+  // Whether get() does not wait.
+  bool is_ready() const;
+  // Waits for the speech; once. Calls `check` every 50 ms meanwhile, and throws what it throws.
+  // Throws what the extraction has thrown.
+  ExtractedSpeech get(const std::function<void()>& check);
+
+ private:
+  SpeechExtractor& extractor_;
+  const std::shared_ptr<Recording> recording_;
+  std::future<ExtractedSpeech> speech_;
+};
+
+}  // namespace vesper
