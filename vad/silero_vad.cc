@@ -32,8 +32,10 @@ constexpr std::array<ConvolutionShape, 4> kConvolutions = {{{"conv1", kBins, 128
                                                             {"conv4", 64, kHidden, 1, 1, 1}}};
 static_assert(kFrames == kConvolutions.front().in_frames);
 
-// Chunks of the passes after the longest one: 8 s, 0.5 s, and one chunk for the rest.
-constexpr std::array<uint32_t, 3> kPassChunks = {256, 16, 1};
+// Chunks of the passes after the longest one: 8 s, 2 s, 0.5 s, and one chunk for the rest.
+constexpr std::array<uint32_t, 4> kPassChunks = {256, 64, 16, 1};
+// More silence fills the last pass of a recording, so that it needs no passes of one chunk.
+constexpr size_t kLastPass = kPassChunks[2];
 
 // Rows of a convolution's output, with padding for the next one.
 uint32_t out_rows(size_t index) {
@@ -249,11 +251,9 @@ std::vector<float> SileroVad::take() {
 }
 
 std::vector<float> SileroVad::finish() {
-  constexpr size_t kLastPass = kPassChunks[1];
   collect();
   const size_t n_left = (pending_.size() - kContext + kChunkSamples - 1) / kChunkSamples;
   const size_t n_all = found_.size() + n_left;
-  // More silence fills the last pass, so that it needs no passes of one chunk.
   const size_t n_filled = (n_left + kLastPass - 1) / kLastPass * kLastPass;
   pending_.resize(kContext + n_filled * kChunkSamples, 0.0f);
   run_all(1);
