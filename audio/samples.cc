@@ -138,6 +138,13 @@ std::span<const float> SampleReader::next() {
   return state_->current.samples;
 }
 
+std::optional<double> SampleReader::duration_s() const {
+  const AudioReader& reader = state_->reader;
+  const std::optional<uint64_t> n_frames = reader.frames_if_known();
+  if (!n_frames) return std::nullopt;
+  return static_cast<double>(*n_frames) / reader.sample_rate_hz();
+}
+
 double SampleReader::progress() const {
   const auto frames = state_->reader.frames_if_known();
   if (!frames || *frames == 0) return 0.0;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,9 @@ class SampleReader {
   // The next samples, valid until the next call; empty at the end. Throws the errors of
   // AudioReader::read.
   std::span<const float> next();
+
+  // Length of the recording by AudioReader::frames_if_known().
+  std::optional<double> duration_s() const;
 
   // Share of the recording that next() has returned, 0 to 1; always 0 if its length is unknown.
   double progress() const;

@@ -1,10 +1,33 @@
 #include "vad/extract_speech.h"
 
+#include <optional>
 #include <utility>
 
 #include "audio/block_worker.h"
+#include "error/tasks.h"
 
 namespace vesper {
+namespace {
+
+// The speech segments of a recording of `n_samples` with this log-mel.
+ExtractedSpeech segmented(MelSpectrogram mel, std::vector<float> probabilities, uint64_t n_samples,
+                          const SpeechSettings& settings, std::span<const double> clips_s) {
+  const uint64_t n_frames = mel.content_frames();
+  std::vector<SpeechSegment> segments = within_clips(
+      frames_of(find_speech(probabilities, n_samples, settings), n_frames), clips_s, n_frames);
+  return {std::move(mel), std::move(segments), static_cast<double>(n_frames) / kMelFramesPerSecond,
+          std::move(probabilities)};
+}
+
+void keep_segments(ExtractedSpeech& speech) {
+  std::vector<std::pair<size_t, size_t>> kept;
+  for (const SpeechSegment& segment : speech.segments) {
+    kept.emplace_back(segment.begin, segment.end);
+  }
+  speech.mel.keep(kept);
+}
+
+}  // namespace
 
 ExtractedSpeech detect_speech(SampleReader blocks, MelSpectrogram mel, SileroVad& vad,
                               const SpeechSettings& settings, std::span<const double> clips_s,
@@ -23,12 +46,7 @@ ExtractedSpeech detect_speech(SampleReader blocks, MelSpectrogram mel, SileroVad
   transform.finish();
   listen.finish();
   mel.finish();
-  const uint64_t n_frames = mel.content_frames();
-  std::vector<float> probabilities = vad.finish();
-  std::vector<SpeechSegment> segments = within_clips(
-      frames_of(find_speech(probabilities, n_samples, settings), n_frames), clips_s, n_frames);
-  return {std::move(mel), std::move(segments), static_cast<double>(n_frames) / kMelFramesPerSecond,
-          std::move(probabilities)};
+  return segmented(std::move(mel), vad.finish(), n_samples, settings, clips_s);
 }
 
 ExtractedSpeech extract_speech(SampleReader reader, MelSpectrogram mel, SileroVad& vad,
@@ -36,11 +54,32 @@ ExtractedSpeech extract_speech(SampleReader reader, MelSpectrogram mel, SileroVa
                                const std::function<void(double)>& on_progress) {
   ExtractedSpeech speech =
       detect_speech(std::move(reader), std::move(mel), vad, settings, clips_s, on_progress);
-  std::vector<std::pair<size_t, size_t>> kept;
-  for (const SpeechSegment& segment : speech.segments)
-    kept.emplace_back(segment.begin, segment.end);
-  speech.mel.keep(kept);
+  keep_segments(speech);
   return speech;
+}
+
+std::vector<ExtractedSpeech> extract_speech_together(
+    std::vector<SampleReader> readers, const std::function<MelSpectrogram()>& empty_mel,
+    SileroVad& vad, const SpeechSettings& settings, std::span<const double> clips_s,
+    const std::function<void()>& check) {
+  const size_t n = readers.size();
+  std::vector<std::vector<float>> samples(n);
+  std::vector<std::optional<MelSpectrogram>> mels(n);
+  run_tasks(n, /*n_threads=*/0, [&](size_t i) {
+    check();
+    samples[i] = read_samples(std::move(readers[i]));
+    mels[i] = empty_mel();
+    mels[i]->push(samples[i].data(), samples[i].size());
+    mels[i]->finish();
+  });
+  std::vector<std::vector<float>> probabilities = vad.of_recordings(samples);
+  std::vector<ExtractedSpeech> extracted;
+  for (size_t i = 0; i < n; ++i) {
+    extracted.push_back(segmented(*std::move(mels[i]), std::move(probabilities[i]),
+                                  samples[i].size(), settings, clips_s));
+    keep_segments(extracted.back());
+  }
+  return extracted;
 }
 
 }  // namespace vesper

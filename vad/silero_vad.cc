@@ -32,10 +32,10 @@ constexpr std::array<ConvolutionShape, 4> kConvolutions = {{{"conv1", kBins, 128
                                                             {"conv4", 64, kHidden, 1, 1, 1}}};
 static_assert(kFrames == kConvolutions.front().in_frames);
 
-// Chunks of the passes after the longest one: 8 s, 2 s, 0.5 s, and one chunk for the rest.
-constexpr std::array<uint32_t, 4> kPassChunks = {256, 64, 16, 1};
-// More silence fills the last pass of a recording, so that it needs no passes of one chunk.
-constexpr size_t kLastPass = kPassChunks[2];
+// Chunks of the passes of a recording, after the longest one: 8 s, 2 s, and 0.5 s.
+constexpr std::array<uint32_t, 3> kPassChunks = {256, 64, 16};
+// More silence fills the last pass, so that a recording that ends needs no passes of one chunk.
+constexpr size_t kLastPass = kPassChunks.back();
 
 // Rows of a convolution's output, with padding for the next one.
 uint32_t out_rows(size_t index) {
@@ -44,6 +44,16 @@ uint32_t out_rows(size_t index) {
 }
 
 uint64_t float_bytes(uint64_t n) { return n * sizeof(float); }
+
+size_t whole_passes(size_t n_chunks) { return (n_chunks + kLastPass - 1) / kLastPass * kLastPass; }
+
+// Writes the chunk after the context at `first`, [kContext + kChunkSamples], as chunks_ has it.
+void write_chunk(const float* first, float* out) {
+  const float* const end = first + kContext + SileroVad::kChunkSamples;
+  out = std::copy(first, end, out);
+  // Mirrored at the last sample, without repeating it.
+  std::reverse_copy(end - 1 - kReflected, end - 1, out);
+}
 
 std::unique_ptr<WeightProvider> open_silero(const std::filesystem::path& path) {
   Safetensors file;
@@ -96,6 +106,7 @@ SileroVad::SileroVad(Device& device, const std::filesystem::path& model)
 SileroVad::SileroVad(Device& device, const WeightProvider& weights)
     : device_(device),
       most_chunks_(std::max(device.info().policy.speech_chunks, kPassChunks.front())),
+      n_together_(most_chunks_ / kPassChunks.front()),
       pending_(kContext, 0.0f),
       input_(size_t{most_chunks_} * kSeen) {
   // f32, to equal the reference. The model is small.
@@ -131,22 +142,30 @@ SileroVad::SileroVad(Device& device, const WeightProvider& weights)
   require_shape(weights, "final_conv.weight", {1, kHidden, 1});
   output_ = upload.convolution("final_conv", 1, kHidden, 1);
 
-  state_ = buffer(2 * kHidden, "state of voice activity");
+  state_ = buffer(uint64_t{n_together_} * 2 * kHidden, "state of voice activity");
   chunks_ = buffer(uint64_t{most_chunks_} * kSeen, "samples for voice activity");
   spectrum_ = buffer(uint64_t{most_chunks_} * kFrames * 2 * kBins, "spectrum for voice activity");
   magnitudes_ = buffer(uint64_t{most_chunks_} * (kFrames + 2) * kBins, "magnitudes");
   gates_ = buffer(uint64_t{most_chunks_} * 4 * kHidden, "gates of voice activity");
   hidden_ = buffer(uint64_t{most_chunks_} * kHidden, "memory of voice activity");
   probabilities_ = buffer(most_chunks_, "probabilities of speech");
-  if (most_chunks_ > kPassChunks.front()) passes_.push_back({most_chunks_, 0});
-  for (const uint32_t n_chunks : kPassChunks) passes_.push_back({n_chunks, 0});
-  std::vector<DispatchTable> tables(passes_.size());
-  for (size_t i = 0; i < passes_.size(); ++i) emit(tables[i], passes_[i].n_chunks);
+  if (n_together_ > 1) passes_.push_back({1, most_chunks_});
+  for (const uint32_t n_chunks : kPassChunks) {
+    passes_.push_back({1, n_chunks});
+    if (n_together_ > 1) side_by_side_.push_back({n_together_, n_chunks});
+  }
+  passes_.push_back({1, 1});
+  std::vector<Pass*> all;
+  for (Pass& pass : passes_) all.push_back(&pass);
+  for (Pass& pass : side_by_side_) all.push_back(&pass);
+  std::vector<DispatchTable> tables(all.size());
+  for (size_t i = 0; i < all.size(); ++i) emit(tables[i], *all[i]);
   const std::vector<ProgramId> programs = device.record_all(tables);
-  for (size_t i = 0; i < passes_.size(); ++i) passes_[i].program = programs[i];
+  for (size_t i = 0; i < all.size(); ++i) all[i]->program = programs[i];
 }
 
-void SileroVad::emit(DispatchTable& table, uint32_t n_chunks) const {
+void SileroVad::emit(DispatchTable& table, const Pass& pass) const {
+  const uint32_t n_chunks = pass.n_recordings * pass.n_chunks;
   MatmulParams spectrum{};
   spectrum.n_rows = n_chunks * kFrames;
   spectrum.n_out = spectrum.out_row_stride = 2 * kBins;
@@ -191,7 +210,8 @@ void SileroVad::emit(DispatchTable& table, uint32_t n_chunks) const {
 
   emit_linear(table, "vad.gates", {input_weight_, gate_bias_}, n_chunks, gates_, DType::kF32, in,
               DType::kF32);
-  emit::lstm(table, "vad.lstm", {1, n_chunks, kHidden}, hidden_, state_, gates_, recurrent_weight_);
+  emit::lstm(table, "vad.lstm", {pass.n_recordings, pass.n_chunks, kHidden}, hidden_, state_,
+             gates_, recurrent_weight_);
   emit::activation(table, "vad.lstm.relu", {n_chunks * kHidden, kActivationRelu, 0}, hidden_,
                    hidden_);
   emit_linear(table, "vad.output", output_, n_chunks, probabilities_, DType::kF32, hidden_,
@@ -202,12 +222,7 @@ void SileroVad::emit(DispatchTable& table, uint32_t n_chunks) const {
 
 void SileroVad::run(const Pass& pass) {
   for (uint32_t i = 0; i < pass.n_chunks; ++i) {
-    const auto first = pending_.begin() + static_cast<std::ptrdiff_t>(i * kChunkSamples);
-    const auto end = first + kContext + kChunkSamples;
-    const auto out = input_.begin() + static_cast<std::ptrdiff_t>(i * kSeen);
-    std::copy(first, end, out);
-    // Mirrored at the last sample, without repeating it.
-    std::reverse_copy(end - 1 - kReflected, end - 1, out + kContext + kChunkSamples);
+    write_chunk(&pending_[i * kChunkSamples], &input_[size_t{i} * kSeen]);
   }
   collect();
   device_.write(chunks_.part(0, float_bytes(uint64_t{pass.n_chunks} * kSeen)), input_.data());
@@ -254,15 +269,57 @@ std::vector<float> SileroVad::finish() {
   collect();
   const size_t n_left = (pending_.size() - kContext + kChunkSamples - 1) / kChunkSamples;
   const size_t n_all = found_.size() + n_left;
-  const size_t n_filled = (n_left + kLastPass - 1) / kLastPass * kLastPass;
-  pending_.resize(kContext + n_filled * kChunkSamples, 0.0f);
+  pending_.resize(kContext + whole_passes(n_left) * kChunkSamples, 0.0f);
   run_all(1);
   collect();
   found_.resize(n_all);
   pending_.assign(kContext, 0.0f);
-  const std::vector<float> rest(2 * kHidden, 0.0f);
+  const std::vector<float> rest(size_t{n_together_} * 2 * kHidden, 0.0f);
   device_.write(state_, rest.data());
   return std::exchange(found_, {});
+}
+
+std::vector<std::vector<float>> SileroVad::of_recordings(
+    std::span<const std::vector<float>> recordings) {
+  if (recordings.size() > n_together_) {
+    throw Error(ErrorKind::kInternal, "voice activity: expected at most " +
+                                          std::to_string(n_together_) + " recordings, found " +
+                                          std::to_string(recordings.size()));
+  }
+  finish();
+  std::vector<std::vector<float>> padded, found(recordings.size());
+  std::vector<size_t> n_chunks;
+  size_t n_all = 0;
+  for (const std::vector<float>& samples : recordings) {
+    n_chunks.push_back((samples.size() + kChunkSamples - 1) / kChunkSamples);
+    n_all = std::max(n_all, whole_passes(n_chunks.back()));
+  }
+  for (const std::vector<float>& samples : recordings) {
+    std::vector<float>& with_silence = padded.emplace_back(kContext + n_all * kChunkSamples);
+    std::ranges::copy(samples, with_silence.begin() + kContext);
+  }
+  const std::vector<Pass>& passes = n_together_ > 1 ? side_by_side_ : passes_;
+  std::vector<float> read(most_chunks_);
+  for (size_t done = 0; done < n_all;) {
+    const Pass& pass = *std::ranges::find_if(
+        passes, [&](const Pass& each) { return each.n_chunks <= n_all - done; });
+    const size_t n = pass.n_chunks;
+    for (size_t r = 0; r < recordings.size(); ++r) {
+      for (size_t i = 0; i < n; ++i) {
+        write_chunk(&padded[r][(done + i) * kChunkSamples], &input_[(r * n + i) * kSeen]);
+      }
+    }
+    device_.write(chunks_.part(0, float_bytes(recordings.size() * n * kSeen)), input_.data());
+    device_.run(pass.program);
+    device_.read(probabilities_.part(0, float_bytes(recordings.size() * n)), read.data());
+    for (size_t r = 0; r < recordings.size(); ++r) {
+      const size_t end = std::min(done + n, n_chunks[r]);
+      for (size_t i = done; i < end; ++i) found[r].push_back(read[r * n + (i - done)]);
+    }
+    done += n;
+  }
+  finish();
+  return found;
 }
 
 }  // namespace vesper

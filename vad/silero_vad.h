@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <vector>
 
 #include "llm/models/linear.h"
@@ -40,19 +41,25 @@ class SileroVad {
   // kChunkSamples that take() has not; the last chunk is padded with silence.
   std::vector<float> finish();
 
+  // Recordings that of_recordings() takes at once; 1 on a CPU.
+  size_t n_together() const { return n_together_; }
+  // What finish() returns for each of up to n_together() whole recordings, computed side by side.
+  // Drops a recording that has not ended.
+  std::vector<std::vector<float>> of_recordings(std::span<const std::vector<float>> recordings);
+
  private:
   // A convolution of width 3 over zero-padded frames.
   struct Convolution {
     LinearWeights weights;
     Operand out;  // f32 [chunks, frames + 2 (last layer: frames), channels]
   };
-  // The pass for a number of chunks.
+  // The pass for a number of chunks of each of some recordings.
   struct Pass {
-    uint32_t n_chunks;
-    ProgramId program;
+    uint32_t n_recordings, n_chunks;
+    ProgramId program = 0;
   };
 
-  void emit(DispatchTable& table, uint32_t n_chunks) const;
+  void emit(DispatchTable& table, const Pass& pass) const;
   // Starts the pass over the first chunks of pending_ and removes their samples.
   void run(const Pass& pass);
   // Reads the probabilities of the last pass. The next chunks are prepared while it runs.
@@ -61,20 +68,22 @@ class SileroVad {
 
   Device& device_;
   const uint32_t most_chunks_;  // of a pass
-  Weight spectrum_weight_;      // [258, 256]: windowed cosines, then sines
+  const uint32_t n_together_;
+  Weight spectrum_weight_;  // [258, 256]: windowed cosines, then sines
   std::vector<Convolution> convolutions_;
-  Weight input_weight_;       // [512, 128], input weights of the LSTM
-  Operand gate_bias_;         // f32 [512], sum of both biases of the LSTM
-  Operand recurrent_weight_;  // f32, in panels (lstm in shaders/kernel_params.h)
-  LinearWeights output_;      // [1, 128]
-  Operand state_;             // f32 [2, 128]
-  Operand chunks_;            // f32 [chunks, 640]: previous context, chunk, reflection
-  Operand spectrum_;          // f32 [chunks * 4, 258]
-  Operand magnitudes_;        // f32 [chunks, 6, 129], first and last row zero
-  Operand gates_;             // f32 [chunks, 512]
-  Operand hidden_;            // f32 [chunks, 128]
-  Operand probabilities_;     // f32 [chunks]
-  std::vector<Pass> passes_;  // largest first; the last has one chunk
+  Weight input_weight_;             // [512, 128], input weights of the LSTM
+  Operand gate_bias_;               // f32 [512], sum of both biases of the LSTM
+  Operand recurrent_weight_;        // f32, in panels (lstm in shaders/kernel_params.h)
+  LinearWeights output_;            // [1, 128]
+  Operand state_;                   // f32 [n_together, 2, 128]
+  Operand chunks_;                  // f32 [chunks, 640]: previous context, chunk, reflection
+  Operand spectrum_;                // f32 [chunks * 4, 258]
+  Operand magnitudes_;              // f32 [chunks, 6, 129], first and last row zero
+  Operand gates_;                   // f32 [chunks, 512]
+  Operand hidden_;                  // f32 [chunks, 128]
+  Operand probabilities_;           // f32 [chunks]
+  std::vector<Pass> passes_;        // of one recording; largest first, the last has one chunk
+  std::vector<Pass> side_by_side_;  // of n_together recordings; largest first
 
   std::vector<float> pending_;  // context of the next chunk, then unused samples
   std::vector<float> input_;    // chunks of one pass, in the layout of chunks_

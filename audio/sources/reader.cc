@@ -100,7 +100,7 @@ struct AudioReader::State {
   void open_seekable_file() {
     struct stat info;
     if (::fstat(file.get(), &info) == 0 && info.st_size == 0) fail_unread("it is empty");
-    if (options.raw) return open_raw(stream_of_file(std::move(file), name));
+    if (options.raw) return open_raw(stream_of_file(std::move(file), name), info.st_size);
     std::string why;
     source = open_with_sndfile(file.get(), "", name, why);
     if (!source) return open_with_ffmpeg_after(why, "");
@@ -108,9 +108,10 @@ struct AudioReader::State {
     compare_with_wav_header(stream_of_file(std::move(duplicate), name));
   }
 
-  void open_raw(ByteStream bytes) {
+  // `n_bytes`: absent for a stream.
+  void open_raw(ByteStream bytes, std::optional<uint64_t> n_bytes = {}) {
     stream = std::make_unique<ByteStream>(std::move(bytes));
-    source = open_raw_stream(*stream, *options.raw);
+    source = open_raw_stream(*stream, *options.raw, n_bytes);
   }
 
   void open_stream(UniqueFd fd) {
@@ -150,7 +151,7 @@ struct AudioReader::State {
     if (!fd.is_open() || ::fstat(fd.get(), &info) != 0) fail_unread(std::strerror(errno));
     if (!S_ISREG(info.st_mode)) return open_fd(fd.get());
     if (info.st_size == 0) fail_unread("it is empty");
-    if (options.raw) return open_raw(stream_of_file(std::move(fd), name));
+    if (options.raw) return open_raw(stream_of_file(std::move(fd), name), info.st_size);
     std::string why;
     source = open_with_sndfile(fd.get(), path, name, why);
     if (!source) return open_with_ffmpeg_after(why, path);
@@ -159,7 +160,7 @@ struct AudioReader::State {
 
   void open_memory(std::span<const uint8_t> bytes) {
     if (bytes.empty()) fail_unread("it is empty");
-    if (options.raw) return open_raw(stream_of(bytes));
+    if (options.raw) return open_raw(stream_of(bytes), bytes.size());
     std::string why;
     source = open_with_sndfile(bytes, name, why);
     if (source) return compare_with_wav_header(stream_of(bytes));

@@ -82,7 +82,8 @@ class AudioReader {
   int sample_rate_hz() const;
   int channels() const;  // of the recording
 
-  // Frames (samples per channel) in the header, for a progress bar; absent for a stream.
+  // Frames (samples per channel) by the header or the size of the file, for a progress bar; absent
+  // for a stream.
   std::optional<uint64_t> frames_if_known() const;
 
   // The recording in messages: the quoted path, or "standard input".

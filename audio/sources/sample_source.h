@@ -26,7 +26,7 @@ class SampleSource {
 
   int64_t sample_rate_hz = 0;
   int64_t channels = 0;
-  // Length in the header, for a progress bar only.
+  // Length by the header or the size of the file, which may be wrong.
   std::optional<uint64_t> frames;
   // The header was completed after the last sample: fewer frames mean a cut-off recording.
   bool frames_are_promised = false;
@@ -70,7 +70,9 @@ std::unique_ptr<SampleSource> open_with_ffmpeg(const std::string& path, int fd,
 // "unknown" (0, or 0x7FFF0000 and above) means the end of the stream.
 std::unique_ptr<SampleSource> open_wav_stream(ByteStream& stream);
 
-// Headerless samples up to the end of `stream`, which must outlive the source.
-std::unique_ptr<SampleSource> open_raw_stream(ByteStream& stream, const RawPcm& raw);
+// Headerless samples up to the end of `stream`, which must outlive the source. `n_bytes`: its length
+// if that is known.
+std::unique_ptr<SampleSource> open_raw_stream(ByteStream& stream, const RawPcm& raw,
+                                              std::optional<uint64_t> n_bytes = {});
 
 }  // namespace vesper

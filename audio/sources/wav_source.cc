@@ -168,14 +168,18 @@ std::unique_ptr<SampleSource> open_wav_stream(ByteStream& stream) {
   return source;
 }
 
-std::unique_ptr<SampleSource> open_raw_stream(ByteStream& stream, const RawPcm& raw) {
+std::unique_ptr<SampleSource> open_raw_stream(ByteStream& stream, const RawPcm& raw,
+                                              std::optional<uint64_t> n_bytes) {
   WavFormat format;
   format.is_float = raw.encoding == RawPcm::Encoding::kF32Le;
   format.bytes_per_sample = format.is_float ? 4 : 2;
   format.channels = raw.channels;
   format.sample_rate_hz = raw.sample_rate_hz;
   stream.forget_head();
-  return std::make_unique<WavStream>(stream, format, kUnlimited);
+  auto source = std::make_unique<WavStream>(stream, format, kUnlimited);
+  const uint64_t frame_bytes = uint64_t{format.channels} * format.bytes_per_sample;
+  if (n_bytes && frame_bytes > 0) source->frames = *n_bytes / frame_bytes;
+  return source;
 }
 
 }  // namespace vesper

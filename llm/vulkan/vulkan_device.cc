@@ -123,8 +123,8 @@ class VulkanChoices : public Device {
     if (c.is_hardware_gpu) {
       info_.policy.embedding_batch_tokens = 16384;
       info_.policy.encoded_windows = 8;
-      info_.policy.speech_chunks = 2048;
     }
+    info_.policy.speech_chunks = c.is_hardware_gpu ? 2048 : 512;
     const std::string of_many(compute_name(of_many_rows(Compute::kAuto)));
     info_.policy.products(Compute::kAuto, false).activations = of_many;
     info_.policy.products(Compute::kAuto, true).activations =

@@ -14,11 +14,12 @@ bool is_read_ahead(const OpenedJob& job) { return job.reader || job.speech; }
 
 }  // namespace
 
-JobQueue::JobQueue(const std::function<std::optional<SpeechJob>()>& next, ExtractFrom extract)
+JobQueue::JobQueue(const std::function<std::optional<SpeechJob>()>& next, ExtractFrom extract,
+                   size_t n_together)
     : next_(next) {
   if (!extract) return;
   try {
-    extractor_ = std::make_unique<SpeechExtractor>(std::move(extract));
+    extractor_ = std::make_unique<SpeechExtractor>(std::move(extract), n_together);
   } catch (const std::system_error&) {
     // There can be no thread. Recordings are only read ahead.
   }

@@ -26,9 +26,10 @@ class JobQueue {
   // Recordings whose speech is extracted ahead: as many as the slots of a large batch.
   static constexpr size_t kMostAhead = 32;
 
-  // `extract` runs on another thread. Without it, only one recording is read ahead.
-  explicit JobQueue(const std::function<std::optional<SpeechJob>()>& next,
-                    ExtractFrom extract = {});
+  // `extract` runs on another thread, with up to `n_together` short recordings. Without it, only
+  // one recording is read ahead.
+  explicit JobQueue(const std::function<std::optional<SpeechJob>()>& next, ExtractFrom extract = {},
+                    size_t n_together = 1);
 
   // The next job; none at the end.
   std::optional<OpenedJob> take();

@@ -1,21 +1,42 @@
 #include "session/speech/speech_extractor.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <exception>
 #include <utility>
 
 #include "error/error.h"
+#include "session/speech/speech_options.h"
 
 namespace vesper {
 
 struct SpeechExtractor::Recording {
+  // Throws the errors of open_audio().
+  void open() {
+    if (reader) return;
+    check_samples(input);
+    reader.emplace(open_audio(input));
+  }
+
+  bool is_short() {
+    try {
+      open();
+    } catch (const std::exception&) {
+      return false;  // Its turn throws it again.
+    }
+    const std::optional<double> duration_s = reader->duration_s();
+    return duration_s && *duration_s <= kShortS;
+  }
+
   const AudioInput input;
+  std::optional<SampleReader> reader = {};
   std::promise<ExtractedSpeech> speech = {};
   std::atomic<bool> is_abandoned = false;
 };
 
-SpeechExtractor::SpeechExtractor(ExtractFrom extract) : extract_(std::move(extract)) {
+SpeechExtractor::SpeechExtractor(ExtractFrom extract, size_t n_together)
+    : extract_(std::move(extract)), n_together_(n_together) {
   thread_ = std::thread([this] { run(); });
 }
 
@@ -45,23 +66,45 @@ void SpeechExtractor::run() {
     changed_.wait(lock,
                   [&] { return has_ended_ || (!waiting_.empty() && ahead_s_ < kMostAheadS); });
     if (has_ended_) return;
-    const std::shared_ptr<Recording> recording = std::move(waiting_.front());
-    waiting_.pop_front();
+    const auto n_most = static_cast<std::ptrdiff_t>(std::min(waiting_.size(), n_together_));
+    std::vector<std::shared_ptr<Recording>> next(waiting_.begin(), waiting_.begin() + n_most);
     lock.unlock();
-    const auto check = [&](double) {
-      if (recording->is_abandoned) throw_stopped();
-    };
-    try {
-      check(0);
-      ExtractedSpeech speech = extract_(recording->input, check);
-      lock.lock();
-      ahead_s_ += speech.duration_s;
-      recording->speech.set_value(std::move(speech));
-    } catch (...) {
-      recording->speech.set_exception(std::current_exception());
-      lock.lock();
+    const auto n_short = std::ranges::find_if_not(next, &Recording::is_short) - next.begin();
+    next.resize(static_cast<size_t>(std::max<std::ptrdiff_t>(n_short, 1)));
+    const double duration_s = extract(next);
+    lock.lock();
+    waiting_.erase(waiting_.begin(), waiting_.begin() + std::ssize(next));
+    ahead_s_ += duration_s;
+  }
+}
+
+double SpeechExtractor::extract(std::span<const std::shared_ptr<Recording>> recordings) const {
+  const auto check = [&] {
+    if (std::ranges::any_of(recordings, [](const auto& each) { return each->is_abandoned.load(); }))
+      throw_stopped();
+  };
+  double duration_s = 0;
+  try {
+    check();
+    std::vector<SampleReader> readers;
+    for (const auto& recording : recordings) {
+      recording->open();
+      readers.push_back(*std::exchange(recording->reader, std::nullopt));
+    }
+    std::vector<ExtractedSpeech> extracted = extract_(std::move(readers), check);
+    for (size_t i = 0; i < recordings.size(); ++i) {
+      duration_s += extracted[i].duration_s;
+      recordings[i]->speech.set_value(std::move(extracted[i]));
+    }
+  } catch (...) {
+    if (recordings.size() == 1) {
+      recordings.front()->speech.set_exception(std::current_exception());
+    } else {
+      // One has failed.
+      for (const auto& recording : recordings) duration_s += extract({&recording, 1});
     }
   }
+  return duration_s;
 }
 
 void SpeechExtractor::take(double duration_s) {

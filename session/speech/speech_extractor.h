@@ -3,32 +3,40 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
+#include <vector>
 
+#include "audio/samples.h"
 #include "audio/sources/input.h"
 #include "vad/extract_speech.h"
 
 namespace vesper {
 
-// The speech of one recording. Calls `on_progress` after each block, as extract_speech() does.
-using ExtractFrom = std::function<ExtractedSpeech(const AudioInput& input,
-                                                  const std::function<void(double)>& on_progress)>;
+// The speech of one recording, or of several short ones. Calls `check` often, which throws if it is
+// not needed.
+using ExtractFrom = std::function<std::vector<ExtractedSpeech>(std::vector<SampleReader> readers,
+                                                               const std::function<void()>& check)>;
 
 class SpeechExtractor {
  public:
   // The thread waits while the speech of recordings of this length has not been taken: it may be in
   // temporary files, 115 MB an hour.
   static constexpr double kMostAheadS = 1800;
+  // Recordings up to this length, 4 MB of samples, are extracted together.
+  static constexpr double kShortS = 60;
 
   class Speech;
 
-  // Throws std::system_error if the system refuses a thread.
-  explicit SpeechExtractor(ExtractFrom extract);
+  // `n_together`: short recordings that `extract` takes at once. Throws std::system_error if the
+  // system refuses a thread.
+  SpeechExtractor(ExtractFrom extract, size_t n_together);
   // No Speech may be left.
   ~SpeechExtractor();
   SpeechExtractor(const SpeechExtractor&) = delete;
@@ -42,10 +50,13 @@ class SpeechExtractor {
   struct Recording;
 
   void run();
+  // Extracts the speech of the recordings. Returns their length in seconds.
+  double extract(std::span<const std::shared_ptr<Recording>> recordings) const;
   // Speech of this length no longer waits.
   void take(double duration_s);
 
   const ExtractFrom extract_;
+  const size_t n_together_;
   std::mutex mutex_;  // of everything below
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Recording>> waiting_;

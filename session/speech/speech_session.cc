@@ -211,14 +211,23 @@ struct SpeechSession::State {
     return extract_speech(std::move(reader), empty_mel(), *vad, *speech.vad,
                           speech.decoding.clip_timestamps, on_progress);
   }
-  ExtractedSpeech read_speech(const AudioInput& input, const SpeechOptions& speech,
-                              const std::function<void(double)>& on_progress) {
-    check_samples(input);
-    return read_speech(open_audio(input), speech, on_progress);
-  }
   ExtractedSpeech read_speech(SampleReader reader, const SpeechOptions& speech,
                               const SpeechEvents& events) {
     return read_speech(std::move(reader), speech, [&](double) { check_cancelled(events); });
+  }
+
+  // For the thread of a JobQueue, which `speech` outlives.
+  ExtractFrom extract_from(const SpeechOptions& speech) {
+    return [&](std::vector<SampleReader> readers, const std::function<void()>& check) {
+      if (readers.size() > 1) {
+        return extract_speech_together(
+            std::move(readers), [this] { return empty_mel(); }, *vad, *speech.vad,
+            speech.decoding.clip_timestamps, check);
+      }
+      std::vector<ExtractedSpeech> one;
+      one.push_back(read_speech(std::move(readers[0]), speech, [&](double) { check(); }));
+      return one;
+    };
   }
 
   // Whether the VAD model decides if speech is in doubt.
@@ -277,11 +286,10 @@ struct SpeechSession::State {
     std::shared_ptr<ExtractedSpeech> kept;
     try {
       const SpeechEvents& events = shared->job.events;
-      const auto progress = [&](double) { check_cancelled(events); };
       kept = std::make_shared<ExtractedSpeech>(
           opened.speech   ? opened.speech->get([&] { check_cancelled(events); })
-          : opened.reader ? read_speech(std::move(*opened.reader), speech, progress)
-                          : read_speech(shared->job.input, speech, progress));
+          : opened.reader ? read_speech(std::move(*opened.reader), speech, events)
+                          : read_speech(open_audio(shared->job.input), speech, events));
     } catch (const std::exception&) {
       // There is nothing to decode. on_failure is called when its turn comes.
       shared->error = std::current_exception();
@@ -349,13 +357,9 @@ void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>
   state_->check(options);
   const bool is_mixed = options.channels == Channels::kMix;
   const bool in_batches = options.vad && state_->options.batch_size > 1 && is_mixed;
-  ExtractFrom extract;
-  if (in_batches && state_->vad_device) {
-    extract = [&](const AudioInput& input, const std::function<void(double)>& on_progress) {
-      return state_->read_speech(input, options, on_progress);
-    };
-  }
-  JobQueue jobs(next, std::move(extract));
+  const bool extracts_ahead = in_batches && state_->vad_device;
+  JobQueue jobs(next, extracts_ahead ? state_->extract_from(options) : ExtractFrom(),
+                extracts_ahead ? state_->vad->n_together() : 1);
   if (in_batches) {
     const auto next_recording = [&]() -> std::optional<BatchRecording> {
       std::optional<OpenedJob> job = jobs.take();

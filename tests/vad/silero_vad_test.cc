@@ -211,6 +211,33 @@ TEST_P(SileroVadOn, EqualsPlainFormulas) {
   for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(taken[i], found[i], 1e-6) << i;
 }
 
+TEST_P(SileroVadOn, RecordingsSideBySideEqualEachAlone) {
+  const auto device = open_device(GetParam());
+  SileroVad vad(*device, write_model(made_model(), std::string("side-") + GetParam()));
+  const std::vector<float> all = made_sound(300000);
+  // Passes of 8 s, 2 s and 0.5 s; the second recording ends in the first pass.
+  std::vector<std::vector<float>> recordings = {{all.begin(), all.begin() + 170000},
+                                                {all.begin() + 200000, all.begin() + 250300}};
+  recordings.resize(std::min(recordings.size(), vad.n_together()));
+  std::vector<std::vector<float>> wanted;
+  for (const std::vector<float>& recording : recordings) {
+    wanted.push_back(probabilities(vad, recording));
+  }
+  for (int i = 0; i < 2; ++i) {
+    vad.push(all.data(), 20000);  // is dropped
+    const std::vector<std::vector<float>> found = vad.of_recordings(recordings);
+    ASSERT_EQ(found.size(), wanted.size());
+    for (size_t r = 0; r < wanted.size(); ++r) {
+      ASSERT_EQ(found[r].size(), wanted[r].size());
+      for (size_t chunk = 0; chunk < wanted[r].size(); ++chunk) {
+        ASSERT_NEAR(found[r][chunk], wanted[r][chunk], 1e-6) << r << ", " << chunk;
+      }
+    }
+  }
+  EXPECT_EQ(probabilities(vad, recordings[0]), wanted[0]);
+  EXPECT_THROW(vad.of_recordings(std::vector<std::vector<float>>(vad.n_together() + 1)), Error);
+}
+
 // From silero-vad 6.2.3, data/silero_vad.onnx in onnxruntime on the CPU, chunk by chunk.
 TEST_P(SileroVadOn, EqualsTheOnnxModelOnSpeech) {
   const auto device = open_device(GetParam());

@@ -7,9 +7,8 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <stdexcept>
-#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "error/error.h"
@@ -17,37 +16,82 @@
 namespace vesper::speech_extractor_test {
 namespace {
 
-ExtractedSpeech speech_of(double duration_s) { return {MelSpectrogram(80), {}, duration_s, {}}; }
-
-// Each recording's path is its length in seconds.
-ExtractedSpeech extract(const AudioInput& input, const std::function<void(double)>&) {
-  return speech_of(std::stod(input.path));
-}
-
 const auto kCheckNothing = [] {};
 
-TEST(SpeechExtractor, ExtractsInOrder) {
-  std::vector<std::string> extracted;
-  SpeechExtractor extractor([&](const AudioInput& input, const auto&) {
-    extracted.push_back(input.path);
-    return speech_of(1);
-  });
+// Silence of so many seconds, in little memory.
+AudioInput recording(size_t duration_s) {
+  constexpr uint32_t kRateHz = 1000;
+  static const std::vector<float> silence(1000 * size_t{kRateHz});
+  return {.path = "silence",
+          .samples = PcmSamples{std::span(silence).first(duration_s * kRateHz), {kRateHz, 1}}};
+}
+
+// No speech, in recordings of the right length.
+std::vector<ExtractedSpeech> no_speech(const std::vector<SampleReader>& readers) {
+  std::vector<ExtractedSpeech> extracted;
+  for (const SampleReader& reader : readers) {
+    extracted.push_back({MelSpectrogram(80), {}, reader.duration_s().value(), {}});
+  }
+  return extracted;
+}
+
+std::vector<double> lengths_of(const std::vector<SampleReader>& readers) {
+  std::vector<double> lengths;
+  for (const SampleReader& reader : readers) lengths.push_back(reader.duration_s().value());
+  return lengths;
+}
+
+// Keeps the thread busy with a recording of 1 s while the test adds others.
+class Gate {
+ public:
+  void pass(const std::vector<SampleReader>& readers) const {
+    while (readers[0].duration_s() == 1 && !is_open_) std::this_thread::yield();
+  }
+  void open() { is_open_ = true; }
+
+ private:
+  std::atomic<bool> is_open_ = false;
+};
+
+TEST(SpeechExtractor, ExtractsShortRecordingsTogetherAndAllInOrder) {
+  Gate gate;
+  std::vector<std::vector<double>> extracted;
+  SpeechExtractor extractor(
+      [&](const std::vector<SampleReader>& readers, const auto&) {
+        gate.pass(readers);
+        extracted.push_back(lengths_of(readers));
+        return no_speech(readers);
+      },
+      3);
   std::vector<std::unique_ptr<SpeechExtractor::Speech>> added;
-  const std::vector<std::string> paths = {"a", "b", "c", "d"};
-  for (const std::string& path : paths) added.push_back(extractor.add({.path = path}));
-  for (const auto& speech : added) EXPECT_EQ(speech->get(kCheckNothing).duration_s, 1);
-  EXPECT_EQ(extracted, paths);
+  const std::vector<size_t> lengths = {1, 2, 3, 4, 5, 6, 100, 60, 7};
+  added.push_back(extractor.add(recording(lengths[0])));
+  for (size_t i = 1; i < lengths.size(); ++i) added.push_back(extractor.add(recording(lengths[i])));
+  gate.open();
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    EXPECT_EQ(added[i]->get(kCheckNothing).duration_s, lengths[i]);
+  }
+  std::vector<double> all;
+  for (const std::vector<double>& together : extracted) {
+    EXPECT_LE(together.size(), 3u);
+    all.insert(all.end(), together.begin(), together.end());
+  }
+  EXPECT_EQ(all, std::vector<double>(lengths.begin(), lengths.end()));
+  const std::vector<std::vector<double>> last(extracted.end() - 2, extracted.end());
+  EXPECT_EQ(last, (std::vector<std::vector<double>>{{100}, {60, 7}}));
 }
 
 TEST(SpeechExtractor, WaitsUntilMuchSpeechIsTaken) {
   std::atomic<int> n_begun = 0;
-  SpeechExtractor extractor([&](const AudioInput& input, const auto& on_progress) {
-    ++n_begun;
-    return extract(input, on_progress);
-  });
+  SpeechExtractor extractor(
+      [&](const std::vector<SampleReader>& readers, const auto&) {
+        ++n_begun;
+        return no_speech(readers);
+      },
+      2);
   static_assert(SpeechExtractor::kMostAheadS == 1800);
-  const auto first = extractor.add({.path = "1000"}), second = extractor.add({.path = "1000"}),
-             third = extractor.add({.path = "10"});
+  const auto first = extractor.add(recording(1000)), second = extractor.add(recording(1000)),
+             third = extractor.add(recording(10));
   while (!second->is_ready()) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(n_begun, 2);
@@ -57,32 +101,47 @@ TEST(SpeechExtractor, WaitsUntilMuchSpeechIsTaken) {
   EXPECT_EQ(third->get(kCheckNothing).duration_s, 10);
 }
 
-TEST(SpeechExtractor, HandsOnFailures) {
-  SpeechExtractor extractor([](const AudioInput& input, const auto& on_progress) {
-    if (input.path.empty()) throw std::runtime_error("no recording");
-    return extract(input, on_progress);
-  });
-  const auto failed = extractor.add({}), next = extractor.add({.path = "2"});
-  EXPECT_THROW(failed->get(kCheckNothing), std::runtime_error);
-  EXPECT_EQ(next->get(kCheckNothing).duration_s, 2);
+TEST(SpeechExtractor, OnlyTheRecordingThatFailsHasAnError) {
+  Gate gate;
+  struct Broken {};
+  SpeechExtractor extractor(
+      [&](const std::vector<SampleReader>& readers, const auto&) {
+        gate.pass(readers);
+        for (const double length : lengths_of(readers)) {
+          if (length == 3) throw Broken();
+        }
+        return no_speech(readers);
+      },
+      4);
+  const auto first = extractor.add(recording(1)), good = extractor.add(recording(2)),
+             broken = extractor.add(recording(3)), missing = extractor.add({.path = "missing.wav"}),
+             last = extractor.add(recording(4));
+  gate.open();
+  EXPECT_EQ(first->get(kCheckNothing).duration_s, 1);
+  EXPECT_EQ(good->get(kCheckNothing).duration_s, 2);
+  EXPECT_THROW(broken->get(kCheckNothing), Broken);
+  EXPECT_THROW(missing->get(kCheckNothing), Error);
+  EXPECT_EQ(last->get(kCheckNothing).duration_s, 4);
 }
 
 TEST(SpeechExtractor, StopsARecordingThatIsNotNeeded) {
   std::atomic<bool> has_begun = false, is_stopped = false;
-  SpeechExtractor extractor([&](const AudioInput& input, const auto& on_progress) {
-    if (input.path == "endless") {
-      has_begun = true;
-      try {
-        while (true) on_progress(0);
-      } catch (const Error& error) {
-        is_stopped = error.kind() == ErrorKind::kStopped;
-        throw;
-      }
-    }
-    return extract(input, on_progress);
-  });
-  auto endless = extractor.add({.path = "endless"});
-  const auto next = extractor.add({.path = "3"});
+  SpeechExtractor extractor(
+      [&](const std::vector<SampleReader>& readers, const auto& check) {
+        if (lengths_of(readers).front() == 1) {
+          has_begun = true;
+          try {
+            while (true) check();
+          } catch (const Error& error) {
+            is_stopped = error.kind() == ErrorKind::kStopped;
+            throw;
+          }
+        }
+        return no_speech(readers);
+      },
+      1);
+  auto endless = extractor.add(recording(1));
+  const auto next = extractor.add(recording(3));
   while (!has_begun) std::this_thread::yield();
   struct Cancelled {};
   EXPECT_THROW(endless->get([] { throw Cancelled(); }), Cancelled);
