@@ -149,6 +149,12 @@ void WhisperDecoder::begin(const StepShape& shape) {
   loop_.begin(shape);
 }
 
+void WhisperDecoder::begin(size_t n_tasks, const Search& search) {
+  const uint32_t rounded = std::bit_ceil(static_cast<uint32_t>(n_tasks));
+  begin(search.shape(n_tasks > n_slots() ? static_cast<uint32_t>(n_tasks)
+                                         : std::min(rounded, n_slots())));
+}
+
 std::vector<SequenceState> WhisperDecoder::first_states(const DecodeTask& task,
                                                         const Search& search) const {
   const auto timestamp_begin = static_cast<uint32_t>(tokens_.timestamp_begin);
@@ -236,8 +242,7 @@ DecodeResult WhisperDecoder::result(uint32_t slot) {
 std::vector<DecodeResult> WhisperDecoder::decode(std::span<const DecodeTask> tasks,
                                                  const Search& search) {
   if (tasks.empty()) return {};
-  // Of few sizes, because each shape records its programs.
-  begin(search.shape(std::min(std::bit_ceil(static_cast<uint32_t>(tasks.size())), n_slots())));
+  begin(tasks.size(), search);
   for (uint32_t slot = 0; slot < tasks.size(); ++slot) start(slot, tasks[slot], search);
   std::vector<DecodeResult> results(tasks.size());
   while (loop_.any_is_running()) {

@@ -81,6 +81,9 @@ class WhisperDecoder {
   // The same for tasks that start and end independently. Begins a batch without tasks; the first
   // batch of a shape records its programs. Throws Error(kInternal) if it is too large.
   void begin(const StepShape& shape);
+  // For up to n_slots() tasks of searches that have the shape of this one. Few sizes are used,
+  // because each shape records its programs.
+  void begin(size_t n_tasks, const Search& search);
   // Starts a task in a free slot. Throws like decode(), and if the batch's shape does not allow the
   // search; Error(kUsage) if the forced tokens do not begin a text of the grammar.
   void start(uint32_t slot, const DecodeTask& task, const Search& search);

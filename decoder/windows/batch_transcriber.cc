@@ -120,31 +120,66 @@ class Batch {
 
   // Decodes the failed windows together at the other temperatures.
   void run_further_attempts() {
-    for (size_t i = 1; i < settings_.temperatures.size() && !failed_.empty(); ++i) {
+    size_t n = 0;
+    for (size_t i = 1; i < settings_.temperatures.size() && !failed_.empty(); i += n) {
       std::vector<Tried> failed = std::exchange(failed_, {});
-      for (size_t first = 0; first < failed.size(); first += slots_.size()) {
-        const size_t n = std::min(slots_.size(), failed.size() - first);
-        try_again(std::span(failed).subspan(first, n), i);
+      n = attempts_at_once(i, failed.size());
+      const size_t n_most = slots_.size() / n;
+      for (size_t first = 0; first < failed.size(); first += n_most) {
+        try_again(std::span(failed).subspan(first, std::min(n_most, failed.size() - first)), i, n);
       }
     }
     for (Tried& window : std::exchange(failed_, {})) end(std::move(window));
     finish_windows();
   }
 
-  // One attempt at failed windows, at most one for each slot.
-  void try_again(std::span<Tried> windows, size_t attempt) {
-    const double temperature = settings_.temperatures[attempt];
-    std::vector<DecodeTask> tasks;
+  // Attempts from this one on for which the slots have room.
+  size_t attempts_at_once(size_t attempt, size_t n_windows) const {
+    if (!windows_.model().device().info().policy.sequences_are_cheap) return 1;
+    const auto shape = [&](double temperature) {
+      return search_of(settings_, temperature).shape(1);
+    };
+    const std::span left = std::span(settings_.temperatures).subspan(attempt);
+    const auto other = std::ranges::find_if(
+        left, [&](double temperature) { return shape(temperature) != shape(left.front()); });
+    return std::clamp<size_t>(slots_.size() / n_windows, 1,
+                              static_cast<size_t>(other - left.begin()));
+  }
+
+  // The next `n` attempts at failed windows, at most one attempt for each slot. One that succeeds
+  // decides its window, and those after it are not needed.
+  void try_again(std::span<Tried> windows, size_t attempt, size_t n) {
+    const std::span temperatures = std::span(settings_.temperatures).subspan(attempt, n);
+    decoder_.begin(windows.size() * n, search_of(settings_, temperatures.front()));
+    uint32_t slot = 0;
     for (Tried& window : windows) {
       const uint32_t seed = window_seed(settings_.seed, window.taken.track->cursor.seek);
-      window.task.seed = attempt_seed(seed, attempt);
-      tasks.push_back(window.task);
+      for (size_t i = 0; i < n; ++i) {
+        window.task.seed = attempt_seed(seed, attempt + i);
+        decoder_.start(slot++, window.task, search_of(settings_, temperatures[i]));
+      }
     }
-    if (on_round_) on_round_(static_cast<uint32_t>(tasks.size()));
-    std::vector<DecodeResult> results = decoder_.decode(tasks, search_of(settings_, temperature));
-    for (size_t i = 0; i < windows.size(); ++i) {
-      WindowResult result = judge(std::move(results[i]), temperature, windows[i].taken);
-      add_attempt(std::move(windows[i]), std::move(result));
+    if (on_round_) on_round_(static_cast<uint32_t>(windows.size()));
+    std::vector<bool> has_ended(slot);
+    std::vector<size_t> n_taken(windows.size());  // attempts of each window; n: it is done
+    for (size_t n_done = 0; n_done < windows.size();) {
+      for (const uint32_t ended : decoder_.advance(kStepsAtOnce)) has_ended[ended] = true;
+      for (size_t w = 0; w < windows.size(); ++w) {
+        while (n_taken[w] < n && has_ended[w * n + n_taken[w]]) {
+          WindowResult result = judge(decoder_.result(static_cast<uint32_t>(w * n + n_taken[w])),
+                                      temperatures[n_taken[w]], windows[w].taken);
+          ++n_taken[w];
+          const bool is_decided = windows[w].attempts.take(std::move(result));
+          if (!is_decided && n_taken[w] < n) continue;
+          n_taken[w] = n;
+          ++n_done;
+          if (is_decided) {
+            end(std::move(windows[w]));
+          } else {
+            failed_.push_back(std::move(windows[w]));
+          }
+        }
+      }
     }
     finish_windows();
   }

@@ -11,7 +11,7 @@
 
 namespace vesper {
 
-class ObservedDevice final : public ForwardingDevice {
+class ObservedDevice : public ForwardingDevice {
  public:
   enum class Mode {
     kRun,   // forwards everything

@@ -58,6 +58,10 @@ struct DevicePolicy {
   // takes 1.1 ms; a CPU gains nothing.
   uint32_t encoded_windows = 1;
 
+  // Whether a step with several times as many sequences takes little longer, while there are few: a
+  // window that fails is then decoded at several temperatures at once.
+  bool sequences_are_cheap = false;
+
   // Chunks of 32 ms in the longest pass of voice activity. All but the LSTM of a pass is parallel.
   uint32_t speech_chunks = 256;
 

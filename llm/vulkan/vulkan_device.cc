@@ -120,6 +120,7 @@ class VulkanChoices : public Device {
     info_ = {"vulkan", c.name, c.is_hardware_gpu, c.memory_bytes, abilities_of(c)};
     info_.policy.is_emulated_gpu = !c.is_hardware_gpu;
     info_.policy.attention_writes_kv = true;
+    info_.policy.sequences_are_cheap = true;
     if (c.is_hardware_gpu) {
       info_.policy.embedding_batch_tokens = 16384;
       info_.policy.encoded_windows = 8;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -292,6 +293,46 @@ TEST_F(BatchTranscriber, FailedWindowsAreEncodedOnceAndDecodedTogether) {
   const uint64_t before = encoder_runs(device);
   expect_equal(transcribe(model, of_one_window).segments, passed.segments);
   EXPECT_EQ(encoder_runs(device) - before, n_windows);
+}
+
+TEST_F(BatchTranscriber, AttemptsAtOnceHaveTheResultOfOneAfterTheOther) {
+  // A CPU that makes several attempts at once, as a GPU does.
+  struct Eager : ObservedDevice {
+    Eager() : ObservedDevice(open_device("cpu", {}), Mode::kRun), info_(ObservedDevice::info()) {
+      info_.policy.sequences_are_cheap = true;
+    }
+    const DeviceInfo& info() const override { return info_; }
+    DeviceInfo info_;
+  };
+  settings_.temperatures = {0, 0.2, 0.4, 0.6, 0.8, 1};
+  settings_.best_of = 2;
+  std::set<double> temperatures;
+  for (const double threshold : {-2.4, -2.05, -1.95, 0.0}) {
+    settings_.logprob_threshold = threshold;
+    std::vector<Transcript> found;
+    std::array<size_t, 2> n_rounds{};
+    for (const bool is_eager : {false, true}) {
+      WhisperModel model(folder_, is_eager ? std::make_unique<Eager>() : open_device("cpu", {}),
+                         Compute::kF32, 16, most_candidates(settings_));
+      bool is_given = false;
+      transcribe_batch(
+          model, settings_,
+          [&]() -> std::optional<BatchRecording> {
+            if (std::exchange(is_given, true)) return std::nullopt;
+            return BatchRecording{
+                .mel = {std::shared_ptr<const void>(), &mel_},
+                .segments = speech_segments_,
+                .on_segment = {},
+                .on_progress = {},
+                .on_end = [&](const Transcript& transcript) { found.push_back(transcript); }};
+          },
+          {}, [&](uint32_t) { ++n_rounds[is_eager]; });
+    }
+    EXPECT_LT(n_rounds[1], n_rounds[0]);
+    expect_equal(found[1].segments, found[0].segments);
+    for (const Segment& segment : found[0].segments) temperatures.insert(segment.temperature);
+  }
+  EXPECT_GE(temperatures.size(), 3u);
 }
 
 TEST_F(BatchTranscriber, WordsThatAreAlignedTogetherHaveTheSameTimes) {
