@@ -97,14 +97,16 @@ class Run {
     const std::vector<size_t> wanted = inputs_to_transcribe();
     if (wanted.empty()) return;
 
+    const bool is_transcribed = !arguments_.detect_language && !arguments_.stream_step_s;
+    if (is_transcribed) begin_reading(wanted.front());
     load_model();
     const auto start = Clock::now();
-    if (arguments_.detect_language || arguments_.stream_step_s) {
+    if (is_transcribed) {
+      transcribe(wanted);
+    } else {
       for (size_t i : wanted) {
         attempt(inputs_[i], [&] { arguments_.detect_language ? detect_languages(i) : caption(i); });
       }
-    } else {
-      transcribe(wanted);
     }
     totals_.elapsed_s = seconds_since(start);
   }
@@ -153,6 +155,19 @@ class Run {
     std::vector<fs::path> paths;
     for (const PlannedFile& file : plan_[i]) paths.push_back(file.path);
     return paths;
+  }
+
+  // The first recording is read while the model is loaded.
+  void begin_reading(size_t i) {
+    const AudioInput input = audio_input(i);
+    if (arguments_.speech.channels != Channels::kMix || !is_recorded(input)) return;
+    try {
+      SampleReader reader(open_audio(input));
+      reader.read_ahead();
+      first_reader_ = std::move(reader);
+    } catch (const std::exception&) {
+      // Its turn opens it again, and reports the failure.
+    }
   }
 
   void load_model() {
@@ -333,7 +348,7 @@ class Run {
       work->has_failed = !attempt(inputs_[work->input], body);
       if (work->has_failed) close(*work);
     };
-    SpeechJob job{.input = audio_input(i)};
+    SpeechJob job{.input = audio_input(i), .reader = std::exchange(first_reader_, std::nullopt)};
     job.on_start = [this, handle, work] {
       work->start = Clock::now();
       handle([&] { open(*work, arguments_.to_stdout); });
@@ -370,6 +385,7 @@ class Run {
   std::unique_ptr<JobReport> report_;
   std::vector<InputFile> inputs_;
   std::vector<std::vector<PlannedFile>> plan_;  // [input][format], empty for standard output
+  std::optional<SampleReader> first_reader_;
   std::optional<SpeechSession> session_;
   JobTotals totals_;
   bool stdout_failed_ = false;

@@ -54,17 +54,20 @@ void JobQueue::read_ahead() {
 bool JobQueue::pull() {
   std::optional<SpeechJob> job = has_ended_ ? std::nullopt : next_();
   has_ended_ = !job;
-  if (job) ahead_.push_back({.job = std::move(*job)});
-  return !has_ended_;
+  if (has_ended_) return false;
+  std::optional<SampleReader> reader = std::exchange(job->reader, std::nullopt);
+  ahead_.push_back({.job = std::move(*job), .reader = std::move(reader)});
+  return true;
 }
 
 void JobQueue::read(OpenedJob& job) {
   const AudioInput& input = job.job.input;
   if (!is_recorded(input)) return;
   if (extractor_) {
-    job.speech = extractor_->add(input);
+    job.speech = extractor_->add(input, std::exchange(job.reader, std::nullopt));
     return;
   }
+  if (job.reader) return;
   try {
     check_samples(input);
     SampleReader reader(open_audio(input));

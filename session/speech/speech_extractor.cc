@@ -49,8 +49,9 @@ SpeechExtractor::~SpeechExtractor() {
   thread_.join();
 }
 
-std::unique_ptr<SpeechExtractor::Speech> SpeechExtractor::add(const AudioInput& input) {
-  auto recording = std::make_shared<Recording>(input);
+std::unique_ptr<SpeechExtractor::Speech> SpeechExtractor::add(const AudioInput& input,
+                                                              std::optional<SampleReader> reader) {
+  auto recording = std::make_shared<Recording>(input, std::move(reader));
   auto speech = std::make_unique<Speech>(*this, recording);
   {
     const std::lock_guard lock(mutex_);

@@ -9,6 +9,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -43,8 +44,8 @@ class SpeechExtractor {
   SpeechExtractor& operator=(const SpeechExtractor&) = delete;
 
   // Extracts the speech of `input` after that of all previous inputs. Samples and descriptors of
-  // the input must stay while the Speech exists.
-  std::unique_ptr<Speech> add(const AudioInput& input);
+  // the input must stay while the Speech exists. `reader`: reads `input` already.
+  std::unique_ptr<Speech> add(const AudioInput& input, std::optional<SampleReader> reader = {});
 
  private:
   struct Recording;

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "audio/samples.h"
 #include "audio/sources/input.h"
 #include "decoder/transcript/transcript.h"
 #include "decoder/windows/languages/language_detection.h"
@@ -55,6 +56,8 @@ struct SpeechEvents {
 // One recording of many.
 struct SpeechJob {
   AudioInput input;
+  // Reads `input` already, such as while the session is loaded. Not with split channels.
+  std::optional<SampleReader> reader = {};
   SpeechEvents events = {};
   // Called before all other events of a recording. The last event is on_done, or on_failure if the
   // recording could not be transcribed. A failure does not affect other recordings.
