@@ -151,8 +151,7 @@ void WhisperDecoder::begin(const StepShape& shape) {
 
 void WhisperDecoder::begin(size_t n_tasks, const Search& search) {
   const uint32_t rounded = std::bit_ceil(static_cast<uint32_t>(n_tasks));
-  begin(search.shape(n_tasks > n_slots() ? static_cast<uint32_t>(n_tasks)
-                                         : std::min(rounded, n_slots())));
+  begin(search.shape(std::min(rounded, n_slots())));
 }
 
 std::vector<SequenceState> WhisperDecoder::first_states(const DecodeTask& task,

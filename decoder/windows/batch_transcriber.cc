@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <iterator>
+#include <ranges>
 #include <utility>
 
 #include "error/tasks.h"
@@ -160,25 +161,25 @@ class Batch {
       }
     }
     if (on_round_) on_round_(static_cast<uint32_t>(windows.size()));
-    std::vector<bool> has_ended(slot);
-    std::vector<size_t> n_taken(windows.size());  // attempts of each window; n: it is done
-    for (size_t n_done = 0; n_done < windows.size();) {
+    std::vector<bool> has_ended(slot), is_decided(windows.size());
+    std::vector<size_t> n_taken(windows.size());  // attempts of each window
+    const auto is_done = [&](size_t w) { return is_decided[w] || n_taken[w] == n; };
+    const auto all = std::views::iota(size_t{0}, windows.size());
+    while (!std::ranges::all_of(all, is_done)) {
       for (const uint32_t ended : decoder_.advance(kStepsAtOnce)) has_ended[ended] = true;
-      for (size_t w = 0; w < windows.size(); ++w) {
-        while (n_taken[w] < n && has_ended[w * n + n_taken[w]]) {
-          WindowResult result = judge(decoder_.result(static_cast<uint32_t>(w * n + n_taken[w])),
-                                      temperatures[n_taken[w]], windows[w].taken);
-          ++n_taken[w];
-          const bool is_decided = windows[w].attempts.take(std::move(result));
-          if (!is_decided && n_taken[w] < n) continue;
-          n_taken[w] = n;
-          ++n_done;
-          if (is_decided) {
-            end(std::move(windows[w]));
-          } else {
-            failed_.push_back(std::move(windows[w]));
-          }
+      for (const size_t w : all) {
+        for (; !is_done(w) && has_ended[w * n + n_taken[w]]; ++n_taken[w]) {
+          DecodeResult result = decoder_.result(static_cast<uint32_t>(w * n + n_taken[w]));
+          is_decided[w] = windows[w].attempts.take(
+              judge(std::move(result), temperatures[n_taken[w]], windows[w].taken));
         }
+      }
+    }
+    for (const size_t w : all) {
+      if (is_decided[w]) {
+        end(std::move(windows[w]));
+      } else {
+        failed_.push_back(std::move(windows[w]));
       }
     }
     finish_windows();

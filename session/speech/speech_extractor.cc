@@ -37,6 +37,7 @@ struct SpeechExtractor::Recording {
 
 SpeechExtractor::SpeechExtractor(ExtractFrom extract, size_t n_together)
     : extract_(std::move(extract)), n_together_(n_together) {
+  next_.reserve(n_together);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -68,13 +69,14 @@ void SpeechExtractor::run() {
                   [&] { return has_ended_ || (!waiting_.empty() && ahead_s_ < kMostAheadS); });
     if (has_ended_) return;
     const auto n_most = static_cast<std::ptrdiff_t>(std::min(waiting_.size(), n_together_));
-    std::vector<std::shared_ptr<Recording>> next(waiting_.begin(), waiting_.begin() + n_most);
+    next_.assign(waiting_.begin(), waiting_.begin() + n_most);
     lock.unlock();
-    const auto n_short = std::ranges::find_if_not(next, &Recording::is_short) - next.begin();
-    next.resize(static_cast<size_t>(std::max<std::ptrdiff_t>(n_short, 1)));
-    const double duration_s = extract(next);
+    const auto n_short = std::ranges::find_if_not(next_, &Recording::is_short) - next_.begin();
+    next_.resize(static_cast<size_t>(std::max<std::ptrdiff_t>(n_short, 1)));
+    const double duration_s = extract(next_);
     lock.lock();
-    waiting_.erase(waiting_.begin(), waiting_.begin() + std::ssize(next));
+    waiting_.erase(waiting_.begin(), waiting_.begin() + std::ssize(next_));
+    next_.clear();
     ahead_s_ += duration_s;
   }
 }

@@ -61,6 +61,7 @@ class SpeechExtractor {
   std::mutex mutex_;  // of everything below
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Recording>> waiting_;
+  std::vector<std::shared_ptr<Recording>> next_;  // of the thread, which allocates none of it
   double ahead_s_ = 0;  // length of the recordings whose speech has not been taken
   bool has_ended_ = false;
   std::thread thread_;
