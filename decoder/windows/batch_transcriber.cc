@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <deque>
 #include <iterator>
-#include <ranges>
 #include <utility>
 
 #include "error/tasks.h"
@@ -164,18 +163,19 @@ class Batch {
     std::vector<bool> has_ended(slot), is_decided(windows.size());
     std::vector<size_t> n_taken(windows.size());  // attempts of each window
     const auto is_done = [&](size_t w) { return is_decided[w] || n_taken[w] == n; };
-    const auto all = std::views::iota(size_t{0}, windows.size());
-    while (!std::ranges::all_of(all, is_done)) {
+    for (size_t n_done = 0; n_done < windows.size();) {
       for (const uint32_t ended : decoder_.advance(kStepsAtOnce)) has_ended[ended] = true;
-      for (const size_t w : all) {
+      n_done = 0;
+      for (size_t w = 0; w < windows.size(); ++w) {
         for (; !is_done(w) && has_ended[w * n + n_taken[w]]; ++n_taken[w]) {
           DecodeResult result = decoder_.result(static_cast<uint32_t>(w * n + n_taken[w]));
           is_decided[w] = windows[w].attempts.take(
               judge(std::move(result), temperatures[n_taken[w]], windows[w].taken));
         }
+        n_done += is_done(w);
       }
     }
-    for (const size_t w : all) {
+    for (size_t w = 0; w < windows.size(); ++w) {
       if (is_decided[w]) {
         end(std::move(windows[w]));
       } else {

@@ -12,6 +12,9 @@
 namespace vesper {
 
 struct SpeechExtractor::Recording {
+  Recording(const AudioInput& given, std::optional<SampleReader> given_reader)
+      : input(given), reader(std::move(given_reader)) {}
+
   // Throws the errors of open_audio().
   void open() {
     if (reader) return;
@@ -30,8 +33,8 @@ struct SpeechExtractor::Recording {
   }
 
   const AudioInput input;
-  std::optional<SampleReader> reader = {};
-  std::promise<ExtractedSpeech> speech = {};
+  std::optional<SampleReader> reader;
+  std::promise<ExtractedSpeech> speech;
   std::atomic<bool> is_abandoned = false;
 };
 
