@@ -19,13 +19,12 @@ constexpr size_t kRecordingsPerSlot = 4;
 class Batch {
  public:
   Batch(WhisperModel& model, const DecodingSettings& settings, const NextRecording& next,
-        const std::function<bool()>& is_ready, const OnRound& on_round)
+        const BatchOptions& options)
       : windows_(model, settings),
         decoder_(model.decoder()),
         settings_(settings),
         next_(next),
-        is_ready_(is_ready),
-        on_round_(on_round),
+        options_(options),
         search_(search_of(settings, settings.temperatures.front())),
         audio_(model.n_encoded(), windows_.audio_window()),
         slots_(decoder_.n_slots()) {
@@ -49,6 +48,8 @@ class Batch {
     bool is_taken = false;                 // in a slot, or failed
     std::optional<uint32_t> encoded = {};  // index of the next window, which waits for a slot
     std::vector<Segment> segments = {};    // not emitted yet
+
+    bool is_waiting() const { return !is_taken && !cursor.is_at_end(); }
   };
 
   struct Open {
@@ -104,7 +105,7 @@ class Batch {
     decoder_.begin(search_.shape(static_cast<uint32_t>(slots_.size())));
     fill_slots();
     while (n_running_ > 0) {
-      if (on_round_) on_round_(n_running_);
+      tell_round(n_running_);
       const std::span<const uint32_t> ended = decoder_.advance(kStepsAtOnce);
       for (const uint32_t slot : ended) {
         slots_[slot].is_running = false;
@@ -159,7 +160,7 @@ class Batch {
         decoder_.start(slot++, window.task, search_of(settings_, temperatures[i]));
       }
     }
-    if (on_round_) on_round_(static_cast<uint32_t>(windows.size()));
+    tell_round(windows.size());
     std::vector<bool> has_ended(slot), is_decided(windows.size());
     std::vector<size_t> n_taken(windows.size());  // attempts of each window
     const auto is_done = [&](size_t w) { return is_decided[w] || n_taken[w] == n; };
@@ -208,11 +209,15 @@ class Batch {
                       window.task.window});
   }
 
+  void tell_round(size_t n_windows) const {
+    if (options_.on_round) options_.on_round(static_cast<uint32_t>(n_windows));
+  }
+
   // Whether at least n windows could start.
   bool has_waiting(size_t n) const {
     for (const std::unique_ptr<Open>& open : open_) {
       for (const Track& track : open->tracks) {
-        if (!track.is_taken && !track.cursor.is_at_end() && --n == 0) return true;
+        if (track.is_waiting() && --n == 0) return true;
       }
     }
     return false;
@@ -226,14 +231,17 @@ class Batch {
 
   // Opens the next recording, if there is one, and it is ready or `may_wait`.
   bool open_next(bool may_wait) {
-    if (has_ended_ || open_.size() >= kRecordingsPerSlot * slots_.size()) return false;
-    if (!may_wait && is_ready_ && !is_ready_()) {
+    if (has_ended_ && options_.in_order) return false;
+    if (open_.size() >= kRecordingsPerSlot * slots_.size()) return false;
+    if (!may_wait && options_.is_ready && !options_.is_ready()) {
       waits_for_recording_ = true;
       return false;
     }
     std::optional<BatchRecording> source = next_();
+    has_ended_ = !source;
     if (!source) {
-      has_ended_ = true;
+      // Another one may come while windows are decoded.
+      waits_for_recording_ = !options_.in_order;
       return false;
     }
     open_.push_back(std::make_unique<Open>(windows_, std::move(*source)));
@@ -257,13 +265,17 @@ class Batch {
 
   // Starts the next window of the first waiting track that can run beside others.
   void fill(uint32_t slot) {
-    // A fifth of the slots idle costs less than interrupting the batch for each failure.
-    if ((failed_.size() + alone_.size()) * 5 > slots_.size()) return;
+    // A fifth of the slots idle costs less than interrupting the batch for each failure. But a
+    // recording must not wait until the others end.
+    const size_t n_interrupting = options_.in_order ? slots_.size() / 5 + 1 : 1;
+    if (failed_.size() + alone_.size() >= n_interrupting) return;
+    // A recording that has come takes its turn with the others.
+    if (!options_.in_order && opens_beside()) open_next(/*may_wait=*/false);
     // Windows of several recordings are encoded together.
     while (opens_beside() && !has_waiting(audio_.size()) && open_next(/*may_wait=*/false)) {
     }
     do {
-      for (const std::unique_ptr<Open>& open : open_) {
+      for (Open* open : in_turn()) {
         if (start_window(*open, slot)) return;
       }
       emit();
@@ -271,7 +283,25 @@ class Batch {
     } while (!free_windows_.empty() && opens_beside() && open_next(/*may_wait=*/n_running_ == 0));
   }
 
+  // The open recordings; if they take turns, those with the fewest running windows first.
+  std::vector<Open*> in_turn() const {
+    std::vector<Open*> all;
+    for (const std::unique_ptr<Open>& open : open_) all.push_back(open.get());
+    if (options_.in_order) return all;
+    const auto n_running = [&](const Open* open) {
+      return std::ranges::count_if(
+          slots_, [&](const Slot& slot) { return slot.is_running && slot.taken.of == open; });
+    };
+    std::ranges::stable_sort(all, {}, n_running);
+    return all;
+  }
+
   bool start_window(Open& open, uint32_t slot) {
+    if (std::ranges::none_of(open.tracks, &Track::is_waiting)) return false;
+    if (open.source.is_cancelled && open.source.is_cancelled()) {
+      drop_windows(open);
+      return false;
+    }
     bool is_guess = false;
     if (open.is_taken()) {
       // Sequential windows.
@@ -307,6 +337,15 @@ class Batch {
       }
     }
     return false;
+  }
+
+  // Ends the tracks of a recording that do not run.
+  void drop_windows(Open& open) {
+    for (Track& track : open.tracks) {
+      if (track.is_taken) continue;
+      track.cursor.seek = track.cursor.end;
+      if (track.encoded) free_windows_.push_back(*std::exchange(track.encoded, std::nullopt));
+    }
   }
 
   // Starts the task of a slot.
@@ -459,22 +498,32 @@ class Batch {
     emit();
   }
 
-  // Emits the segments that no other segment can precede.
+  // Emits the segments that no other segment can precede. Ends the recordings that are done.
   void emit() {
-    for (; !open_.empty(); open_.pop_front()) {
-      Open& open = *open_.front();
-      for (; open.n_emitted < open.tracks.size(); ++open.n_emitted) {
-        Track& track = open.tracks[open.n_emitted];
-        for (Segment& segment : std::exchange(track.segments, {})) {
-          windows_.emit_segment(open.recording.state.transcript, std::move(segment),
-                                open.source.on_segment);
-        }
-        if (!track.cursor.is_at_end()) break;
+    for (size_t i = 0; i < open_.size();) {
+      if (emit(*open_[i])) {
+        end(*open_[i]);
+        open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
+      } else if (options_.in_order) {
+        return;
+      } else {
+        ++i;
       }
-      report_progress(open);
-      if (open.n_emitted < open.tracks.size()) return;
-      end(open);
     }
+  }
+
+  // Returns whether all segments of the recording are emitted.
+  bool emit(Open& open) const {
+    for (; open.n_emitted < open.tracks.size(); ++open.n_emitted) {
+      Track& track = open.tracks[open.n_emitted];
+      for (Segment& segment : std::exchange(track.segments, {})) {
+        windows_.emit_segment(open.recording.state.transcript, std::move(segment),
+                              open.source.on_segment);
+      }
+      if (!track.cursor.is_at_end()) break;
+    }
+    report_progress(open);
+    return open.n_emitted == open.tracks.size();
   }
 
   static void report_progress(const Open& open) {
@@ -496,10 +545,9 @@ class Batch {
   WhisperDecoder& decoder_;
   const DecodingSettings& settings_;
   const NextRecording& next_;
-  const std::function<bool()>& is_ready_;
-  const OnRound& on_round_;
+  const BatchOptions& options_;
   const Search search_;                     // of first attempts
-  bool has_ended_ = false;                  // next_ has no more recordings
+  bool has_ended_ = false;                  // next_ had no more recordings
   std::deque<std::unique_ptr<Open>> open_;  // in order
   std::vector<AudioWindow> audio_;          // of windows that are encoded at once
   std::vector<uint32_t> free_windows_;      // indices
@@ -515,9 +563,8 @@ class Batch {
 }  // namespace
 
 void transcribe_batch(WhisperModel& model, const DecodingSettings& settings,
-                      const NextRecording& next, const std::function<bool()>& is_ready,
-                      const OnRound& on_round) {
-  Batch(model, settings, next, is_ready, on_round).run();
+                      const NextRecording& next, const BatchOptions& options) {
+  Batch(model, settings, next, options).run();
 }
 
 Transcript transcribe_segments(WhisperModel& model, const MelSpectrogram& mel,

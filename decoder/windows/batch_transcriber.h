@@ -1,7 +1,7 @@
 // Transcribes independent speech segments of several recordings together.
 //
 // In: recordings one after another, each with its complete log-mel and its segments, usually of one
-// window each (cut_at_silences of vad/). Out: for each recording, in order, the result of
+// window each (cut_at_silences of vad/). Out: for each recording the result of
 // transcribe_recording for each segment alone; it is independent of the rest of the batch. Called
 // by session/ for batches. The rules are in decoder/windows/window_decoder.h.
 #pragma once
@@ -23,22 +23,32 @@ namespace vesper {
 struct BatchRecording {
   std::shared_ptr<const MelSpectrogram> mel;  // finished; released after its last window
   std::vector<SpeechSegment> segments;        // in order, without overlap
-  // Called in the order of the recordings, after the end of the previous one.
   EmitSegment on_segment;
   ReportProgress on_progress;
   std::function<void(Transcript)> on_end;
+  // Asked before each window: if true, no other window of the recording is decoded.
+  std::function<bool()> is_cancelled = {};
 };
 using NextRecording = std::function<std::optional<BatchRecording>()>;
 // Called before every few steps with the number of windows that are decoded together in them.
 using OnRound = std::function<void(uint32_t n_windows)>;
 
-// Asks for the next recording when fewer windows wait than can start, until there is none. While
-// windows are decoded, it asks only if `is_ready` says that `next` does not wait; absent: it never
-// does. Throws Error(kUsage) for settings that the model does not support, and the errors of the
-// callbacks.
+struct BatchOptions {
+  // Whether `next` does not wait. While windows are decoded, it is called only then. Absent: it
+  // never waits.
+  std::function<bool()> is_ready = {};
+  // Recordings are decoded and called back in their order, each after the end of the previous one.
+  // Otherwise they take turns, and each ends as soon as it can.
+  bool in_order = true;
+  OnRound on_round = {};
+};
+
+// Asks for the next recording when fewer windows wait than can start, in order until there is none.
+// Otherwise asks whenever a window can start, also after there was none, and ends when there is
+// none and all are done. Throws Error(kUsage) for settings that the model does not support, and the
+// errors of the callbacks.
 void transcribe_batch(WhisperModel& model, const DecodingSettings& settings,
-                      const NextRecording& next, const std::function<bool()>& is_ready = {},
-                      const OnRound& on_round = {});
+                      const NextRecording& next, const BatchOptions& options = {});
 
 // The same for one recording.
 Transcript transcribe_segments(WhisperModel& model, const MelSpectrogram& mel,

@@ -51,10 +51,11 @@ void SpeechHost::run_jobs(SpeechSession& session, JobQueue<RecordingJob>& queue,
     }
   };
   try {
-    session.transcribe_many(next_job, options, [this](uint32_t n_windows) {
-      ++n_rounds;
-      n_round_windows += n_windows;
-    });
+    session.transcribe_many(next_job, options,
+                            {.in_order = false, .on_round = [this](uint32_t n_windows) {
+                               ++n_rounds;
+                               n_round_windows += n_windows;
+                             }});
   } catch (const std::exception&) {
     // Options that the model refuses: the recording that has them is not started.
     if (!next) throw;

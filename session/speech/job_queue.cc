@@ -14,9 +14,9 @@ bool is_read_ahead(const OpenedJob& job) { return job.reader || job.speech; }
 
 }  // namespace
 
-JobQueue::JobQueue(const std::function<std::optional<SpeechJob>()>& next, ExtractFrom extract,
-                   size_t n_together)
-    : next_(next) {
+JobQueue::JobQueue(const std::function<std::optional<SpeechJob>()>& next, bool in_order,
+                   ExtractFrom extract, size_t n_together)
+    : next_(next), in_order_(in_order) {
   if (!extract) return;
   try {
     extractor_ = std::make_unique<SpeechExtractor>(std::move(extract), n_together);
@@ -52,7 +52,8 @@ void JobQueue::read_ahead() {
 }
 
 bool JobQueue::pull() {
-  std::optional<SpeechJob> job = has_ended_ ? std::nullopt : next_();
+  if (has_ended_ && in_order_) return false;
+  std::optional<SpeechJob> job = next_();
   has_ended_ = !job;
   if (has_ended_) return false;
   std::optional<SampleReader> reader = std::exchange(job->reader, std::nullopt);

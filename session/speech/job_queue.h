@@ -26,12 +26,12 @@ class JobQueue {
   // Recordings whose speech is extracted ahead: as many as the slots of a large batch.
   static constexpr size_t kMostAhead = 32;
 
-  // `extract` runs on another thread, with up to `n_together` short recordings. Without it, only
-  // one recording is read ahead.
-  explicit JobQueue(const std::function<std::optional<SpeechJob>()>& next, ExtractFrom extract = {},
-                    size_t n_together = 1);
+  // `in_order`: `next` is not called again after it returned none. `extract` runs on another
+  // thread, with up to `n_together` short recordings. Without it, only one recording is read ahead.
+  JobQueue(const std::function<std::optional<SpeechJob>()>& next, bool in_order,
+           ExtractFrom extract = {}, size_t n_together = 1);
 
-  // The next job; none at the end.
+  // The next job; none if there is none.
   std::optional<OpenedJob> take();
   // Whether the speech of the next job is there, or there is no other job.
   bool is_ready();
@@ -39,15 +39,16 @@ class JobQueue {
   void read_ahead();
 
  private:
-  // Appends the next job to ahead_; false at the end.
+  // Appends the next job to ahead_; false if there is none.
   bool pull();
   // Begins to read the recording of a job, unless it is live.
   void read(OpenedJob& job);
 
   const std::function<std::optional<SpeechJob>()>& next_;
+  const bool in_order_;
   std::unique_ptr<SpeechExtractor> extractor_;  // null: recordings are only read ahead
   std::deque<OpenedJob> ahead_;                 // a job that is not read ahead is the last one
-  bool has_ended_ = false;                      // next_ has no more jobs
+  bool has_ended_ = false;                      // next_ had no more jobs
 };
 
 }  // namespace vesper

@@ -103,8 +103,8 @@ class SpeechMap {
   double duration_s_, pad_s_;
 };
 
-// A job whose windows are decoded in batches with windows of other jobs. Its events start when all
-// previous jobs are complete. After it is cancelled, only on_failure is called.
+// A job whose windows are decoded in batches with windows of other jobs. After it is cancelled,
+// only on_failure is called.
 struct BatchJob {
   explicit BatchJob(SpeechJob given) : job(std::move(given)) {}
 
@@ -126,6 +126,16 @@ struct BatchJob {
     }
   }
 
+  bool is_cancelled() {
+    if (error) return true;
+    try {
+      check_cancelled(job.events);
+    } catch (const Error&) {
+      error = std::current_exception();
+    }
+    return error != nullptr;
+  }
+
   const SpeechJob job;
   const OnSegment on_segment = segment_event(job.events);
   std::exception_ptr error;  // why it failed
@@ -133,13 +143,7 @@ struct BatchJob {
  private:
   bool goes_on() {
     if (!std::exchange(is_started_, true) && job.on_start) job.on_start();
-    if (error) return false;
-    try {
-      check_cancelled(job.events);
-    } catch (const Error&) {
-      error = std::current_exception();
-    }
-    return !error;
+    return !is_cancelled();
   }
 
   bool is_started_ = false;
@@ -306,6 +310,7 @@ struct SpeechSession::State {
         map.on_segment([shared](const Segment& segment) { shared->segment(segment); });
     recording.on_progress = map.on_progress(
         [shared](double done_s, double total_s) { shared->progress(done_s, total_s); });
+    recording.is_cancelled = [shared] { return shared->is_cancelled(); };
     recording.on_end = [shared, map](Transcript transcript) {
       shared->end(map.transcript(std::move(transcript)));
     };
@@ -353,12 +358,12 @@ Transcript SpeechSession::transcribe(const AudioInput& input, const SpeechOption
 }
 
 void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>()>& next,
-                                    const SpeechOptions& options, const OnRound& on_round) {
+                                    const SpeechOptions& options, const ManyOptions& many) {
   state_->check(options);
   const bool is_mixed = options.channels == Channels::kMix;
   const bool in_batches = options.vad && state_->options.batch_size > 1 && is_mixed;
   const bool extracts_ahead = in_batches && state_->vad_device;
-  JobQueue jobs(next, extracts_ahead ? state_->extract_from(options) : ExtractFrom(),
+  JobQueue jobs(next, many.in_order, extracts_ahead ? state_->extract_from(options) : ExtractFrom(),
                 extracts_ahead ? state_->vad->n_together() : 1);
   if (in_batches) {
     const auto next_recording = [&]() -> std::optional<BatchRecording> {
@@ -368,9 +373,10 @@ void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>
       jobs.read_ahead();
       return recording;
     };
-    return transcribe_batch(
-        state_->model, without_clips(options.decoding), next_recording,
-        [&] { return jobs.is_ready(); }, on_round);
+    return transcribe_batch(state_->model, without_clips(options.decoding), next_recording,
+                            {.is_ready = [&] { return jobs.is_ready(); },
+                             .in_order = many.in_order,
+                             .on_round = many.on_round});
   }
   while (std::optional<OpenedJob> opened = jobs.take()) {
     const SpeechJob& job = opened->job;

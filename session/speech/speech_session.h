@@ -66,6 +66,15 @@ struct SpeechJob {
   std::function<void(const std::exception& error)> on_failure = {};
 };
 
+struct ManyOptions {
+  // All events of a recording come before those of the next. Otherwise recordings that are decoded
+  // together take turns, each ends as soon as it can, and the session asks for others while there
+  // is room, even after there was none.
+  bool in_order = true;
+  // Called before every few steps with the number of windows that are decoded together in them.
+  std::function<void(uint32_t n_windows)> on_round = {};
+};
+
 // The result of a live stream.
 struct LiveTranscript {
   Transcript transcript;
@@ -126,14 +135,11 @@ class SpeechSession {
 
   // Transcribes many recordings with the same options. `next` is called when there is room for
   // another recording, and returns none at the end; a file is read while the previous recordings
-  // are decoded, and on a GPU the speech of up to 32 files of a batch is extracted. All events of a
-  // recording come before those of the next. A transcript does not depend on the other recordings.
-  // With VAD and a batch size above 1, windows of several speech segments and recordings are
-  // decoded together, unless channels are split: `on_round` is then called before every few steps
-  // with the number of windows in them.
-  using OnRound = std::function<void(uint32_t n_windows)>;
+  // are decoded, and on a GPU the speech of up to 32 files of a batch is extracted. A transcript
+  // does not depend on the other recordings. With VAD and a batch size above 1, windows of several
+  // speech segments and recordings are decoded together, unless channels are split.
   void transcribe_many(const std::function<std::optional<SpeechJob>()>& next,
-                       const SpeechOptions& options = {}, const OnRound& on_round = {});
+                       const SpeechOptions& options = {}, const ManyOptions& many = {});
 
   // Transcribes a stream as it arrives, with captions. If reading fails in the middle of the
   // stream, decodes what was read and returns the error.

@@ -215,7 +215,7 @@ SpeechSession::~SpeechSession() = default;
 std::string SpeechSession::description() const { return "fake engine"; }
 
 void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>()>& next,
-                                    const SpeechOptions& options, const OnRound&) {
+                                    const SpeechOptions& options, const ManyOptions&) {
   check_options(options);
   while (const std::optional<SpeechJob> job = next()) {
     job->on_start();

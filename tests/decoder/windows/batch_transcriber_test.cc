@@ -315,18 +315,18 @@ TEST_F(BatchTranscriber, AttemptsAtOnceHaveTheResultOfOneAfterTheOther) {
       WhisperModel model(folder_, is_eager ? std::make_unique<Eager>() : open_device("cpu", {}),
                          Compute::kF32, 16, most_candidates(settings_));
       bool is_given = false;
-      transcribe_batch(
-          model, settings_,
-          [&]() -> std::optional<BatchRecording> {
-            if (std::exchange(is_given, true)) return std::nullopt;
-            return BatchRecording{
-                .mel = {std::shared_ptr<const void>(), &mel_},
-                .segments = speech_segments_,
-                .on_segment = {},
-                .on_progress = {},
-                .on_end = [&](const Transcript& transcript) { found.push_back(transcript); }};
-          },
-          {}, [&](uint32_t) { ++n_rounds[is_eager]; });
+      transcribe_batch(model, settings_,
+                       [&]() -> std::optional<BatchRecording> {
+                         if (std::exchange(is_given, true)) return std::nullopt;
+                         return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel_},
+                                               .segments = speech_segments_,
+                                               .on_segment = {},
+                                               .on_progress = {},
+                                               .on_end = [&](const Transcript& transcript) {
+                                                 found.push_back(transcript);
+                                               }};
+                       },
+                       {.on_round = [&](uint32_t) { ++n_rounds[is_eager]; }});
     }
     EXPECT_LT(n_rounds[1], n_rounds[0]);
     expect_equal(found[1].segments, found[0].segments);
@@ -453,17 +453,16 @@ TEST_F(BatchTranscriber, TellsHowManyWindowsAreDecodedTogether) {
     WhisperModel model = load(n_slots);
     std::vector<uint32_t> rounds;
     bool is_given = false;
-    transcribe_batch(
-        model, settings_,
-        [&]() -> std::optional<BatchRecording> {
-          if (std::exchange(is_given, true)) return std::nullopt;
-          return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel_},
-                                .segments = speech_segments_,
-                                .on_segment = {},
-                                .on_progress = {},
-                                .on_end = {}};
-        },
-        {}, [&](uint32_t n_windows) { rounds.push_back(n_windows); });
+    transcribe_batch(model, settings_,
+                     [&]() -> std::optional<BatchRecording> {
+                       if (std::exchange(is_given, true)) return std::nullopt;
+                       return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel_},
+                                             .segments = speech_segments_,
+                                             .on_segment = {},
+                                             .on_progress = {},
+                                             .on_end = {}};
+                     },
+                     {.on_round = [&](uint32_t n_windows) { rounds.push_back(n_windows); }});
     ASSERT_FALSE(rounds.empty());
     EXPECT_EQ(rounds.front(), n_slots);
     EXPECT_EQ(std::ranges::max(rounds), n_slots);
@@ -476,25 +475,83 @@ TEST_F(BatchTranscriber, DoesNotWaitForARecordingWhileAnotherIsDecoded) {
   std::vector<uint32_t> rounds;
   size_t n_given = 0;
   constexpr size_t kReadyFrom = 3;  // rounds
-  transcribe_batch(
-      model, settings_,
-      [&]() -> std::optional<BatchRecording> {
-        if (n_given == 2) return std::nullopt;
-        if (++n_given == 2) {
-          EXPECT_EQ(rounds.size(), kReadyFrom);
-        }
-        return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel_},
-                              .segments = {{0, 100}},
-                              .on_segment = {},
-                              .on_progress = {},
-                              .on_end = {}};
-      },
-      [&] { return rounds.size() >= kReadyFrom; },
-      [&](uint32_t n_windows) { rounds.push_back(n_windows); });
+  transcribe_batch(model, settings_,
+                   [&]() -> std::optional<BatchRecording> {
+                     if (n_given == 2) return std::nullopt;
+                     if (++n_given == 2) {
+                       EXPECT_EQ(rounds.size(), kReadyFrom);
+                     }
+                     return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel_},
+                                           .segments = {{0, 100}},
+                                           .on_segment = {},
+                                           .on_progress = {},
+                                           .on_end = {}};
+                   },
+                   {.is_ready = [&] { return rounds.size() >= kReadyFrom; },
+                    .on_round = [&](uint32_t n_windows) { rounds.push_back(n_windows); }});
   ASSERT_GT(rounds.size(), kReadyFrom);
   EXPECT_EQ(std::vector(rounds.begin(), rounds.begin() + kReadyFrom),
             std::vector<uint32_t>(kReadyFrom, 1));
   EXPECT_EQ(rounds[kReadyFrom], 2u);
+}
+
+// As in a server: a short recording comes while a long one is decoded.
+TEST_F(BatchTranscriber, RecordingsTakeTurnsIfTheyNeedNotEndInOrder) {
+  WhisperModel model = load(2);
+  const std::vector<std::vector<SpeechSegment>> recordings = {speech_segments_, {{0, 100}}};
+  std::vector<size_t> ended;
+  std::vector<Transcript> found(recordings.size());
+  size_t n_asked = 0, n_given = 0, n_rounds = 0;
+  transcribe_batch(model, settings_,
+                   [&]() -> std::optional<BatchRecording> {
+                     ++n_asked;
+                     if (n_given == recordings.size() || (n_given == 1 && n_rounds < 3))
+                       return std::nullopt;
+                     const size_t i = n_given++;
+                     return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel_},
+                                           .segments = recordings[i],
+                                           .on_segment = {},
+                                           .on_progress = {},
+                                           .on_end = [&, i](Transcript transcript) {
+                                             ended.push_back(i);
+                                             found[i] = std::move(transcript);
+                                           }};
+                   },
+                   {.in_order = false, .on_round = [&](uint32_t) { ++n_rounds; }});
+  EXPECT_EQ(ended, (std::vector<size_t>{1, 0}));
+  EXPECT_GT(n_asked, recordings.size() + 1);
+  for (size_t i = 0; i < recordings.size(); ++i) {
+    expect_equal(found[i].segments, transcribe(model, recordings[i]).segments);
+  }
+}
+
+TEST_F(BatchTranscriber, ACancelledRecordingEndsAfterTheWindowsThatRun) {
+  auto owned = std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
+  ObservedDevice& device = *owned;
+  WhisperModel model(folder_, std::move(owned), Compute::kF32, 2, most_candidates(settings_));
+  device.set_clock(Clock::kPerStage);
+  for (const bool is_cancelled : {false, true}) {
+    const uint64_t before = encoder_runs(device);
+    size_t n_given = 0, n_ended = 0;
+    transcribe_batch(model, settings_, [&]() -> std::optional<BatchRecording> {
+      if (n_given++ == 2) return std::nullopt;
+      const bool is_first = n_given == 1;
+      return BatchRecording{
+          .mel = {std::shared_ptr<const void>(), &mel_},
+          .segments = is_first ? speech_segments_ : std::vector<SpeechSegment>{{0, 100}},
+          .on_segment = {},
+          .on_progress = {},
+          .on_end = [&](const Transcript&) { ++n_ended; },
+          .is_cancelled =
+              [&, is_first] { return is_cancelled && is_first && encoder_runs(device) > before; }};
+    });
+    EXPECT_EQ(n_ended, 2u);
+    if (is_cancelled) {
+      EXPECT_EQ(encoder_runs(device) - before, 2u);
+    } else {
+      EXPECT_GT(encoder_runs(device) - before, 5u);
+    }
+  }
 }
 
 TEST_F(BatchTranscriber, WindowsOfSeveralRecordingsAreEncodedTogether) {

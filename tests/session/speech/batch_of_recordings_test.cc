@@ -116,6 +116,23 @@ TEST_P(BatchOfRecordings, LosesOnlyRecordingsThatFailOrAreCancelled) {
   EXPECT_FALSE(is_elsewhere);
 }
 
+TEST_P(BatchOfRecordings, EndInAnyOrderIfThatIsWanted) {
+  const std::vector<std::string> paths = {recording(4), recording(1)};
+  std::string log;
+  size_t i = 0;
+  session_->transcribe_many(
+      [&]() -> std::optional<SpeechJob> {
+        if (i == paths.size()) return std::nullopt;
+        const std::string name = std::to_string(i);
+        SpeechJob job{.input = {.path = paths[i++]}};
+        job.on_start = [&, name] { log += name + " starts\n"; };
+        job.on_done = [&, name](const Transcript&) { log += name + " done\n"; };
+        return job;
+      },
+      options_, {.in_order = false});
+  EXPECT_EQ(log, "0 starts\n1 starts\n1 done\n0 done\n");
+}
+
 // The thread that extracts the next recording must end before the exception leaves the session.
 TEST_P(BatchOfRecordings, EndsWithAnExceptionOfACallback) {
   struct Unexpected {};
