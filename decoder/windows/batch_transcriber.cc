@@ -346,6 +346,7 @@ class Batch {
       track.cursor.seek = track.cursor.end;
       if (track.encoded) free_windows_.push_back(*std::exchange(track.encoded, std::nullopt));
     }
+    if (open.is_done()) open.source.mel.reset();
   }
 
   // Starts the task of a slot.
