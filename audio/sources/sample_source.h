@@ -70,8 +70,8 @@ std::unique_ptr<SampleSource> open_with_ffmpeg(const std::string& path, int fd,
 // "unknown" (0, or 0x7FFF0000 and above) means the end of the stream.
 std::unique_ptr<SampleSource> open_wav_stream(ByteStream& stream);
 
-// Headerless samples up to the end of `stream`, which must outlive the source. `n_bytes`: its length
-// if that is known.
+// Headerless samples up to the end of `stream`, which must outlive the source. `n_bytes`: its
+// length if that is known.
 std::unique_ptr<SampleSource> open_raw_stream(ByteStream& stream, const RawPcm& raw,
                                               std::optional<uint64_t> n_bytes = {});
 
