@@ -152,6 +152,17 @@ double SampleReader::progress() const {
       1.0, static_cast<double>(state_->current.n_frames_so_far) / static_cast<double>(*frames));
 }
 
+std::optional<SampleReader> begin_reading(const AudioInput& input) {
+  if (!is_recorded(input)) return std::nullopt;
+  try {
+    SampleReader reader(open_audio(input));
+    reader.read_ahead();
+    return reader;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
 std::vector<float> read_samples(const std::string& path, ReaderOptions options) {
   return read_samples(SampleReader(AudioReader(path, options)));
 }

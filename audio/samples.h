@@ -12,6 +12,7 @@
 
 #include "audio/mel/mel.h"
 #include "audio/resample.h"
+#include "audio/sources/input.h"
 #include "audio/sources/reader.h"
 
 namespace vesper {
@@ -48,6 +49,10 @@ class SampleReader {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// A reader of `input` that has begun to read ahead. None if the input is live, or cannot be opened:
+// who opens it again has the error.
+std::optional<SampleReader> begin_reading(const AudioInput& input);
 
 // The whole recording in memory, [n_samples], 16 kHz mono, 230 MB per hour. `read_log_mel` needs
 // only a block at a time.

@@ -98,7 +98,7 @@ struct AudioReader::State {
   }
 
   void open_seekable_file() {
-    struct stat info;
+    struct stat info {};
     if (::fstat(file.get(), &info) == 0 && info.st_size == 0) fail_unread("it is empty");
     if (options.raw) return open_raw(stream_of_file(std::move(file), name), info.st_size);
     std::string why;
@@ -283,7 +283,8 @@ struct AudioReader::State {
     return got;
   }
 
-  // Multiplies by `scale`, a power of two. The values are the same for integers and floats.
+  // Writes one channel or the mean of all, multiplied by `scale`. That is a power of two, so
+  // integers give the same bits as their values as floats.
   template <class Sample>
   void downmix(const Sample* frames, float scale, float* mono, size_t n) const {
     const size_t stride = n_channels();

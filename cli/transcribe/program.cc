@@ -98,7 +98,10 @@ class Run {
     if (wanted.empty()) return;
 
     const bool is_transcribed = !arguments_.detect_language && !arguments_.stream_step_s;
-    if (is_transcribed) begin_reading(wanted.front());
+    if (is_transcribed && arguments_.speech.channels == Channels::kMix) {
+      // While the model is loaded.
+      first_reader_ = begin_reading(audio_input(wanted.front()));
+    }
     load_model();
     const auto start = Clock::now();
     if (is_transcribed) {
@@ -155,19 +158,6 @@ class Run {
     std::vector<fs::path> paths;
     for (const PlannedFile& file : plan_[i]) paths.push_back(file.path);
     return paths;
-  }
-
-  // The first recording is read while the model is loaded.
-  void begin_reading(size_t i) {
-    const AudioInput input = audio_input(i);
-    if (arguments_.speech.channels != Channels::kMix || !is_recorded(input)) return;
-    try {
-      SampleReader reader(open_audio(input));
-      reader.read_ahead();
-      first_reader_ = std::move(reader);
-    } catch (const std::exception&) {
-      // Its turn opens it again, and reports the failure.
-    }
   }
 
   void load_model() {
@@ -385,7 +375,7 @@ class Run {
   std::unique_ptr<JobReport> report_;
   std::vector<InputFile> inputs_;
   std::vector<std::vector<PlannedFile>> plan_;  // [input][format], empty for standard output
-  std::optional<SampleReader> first_reader_;
+  std::optional<SampleReader> first_reader_;    // of the first recording, until its turn
   std::optional<SpeechSession> session_;
   JobTotals totals_;
   bool stdout_failed_ = false;

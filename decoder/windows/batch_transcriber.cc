@@ -105,7 +105,7 @@ class Batch {
     decoder_.begin(search_.shape(static_cast<uint32_t>(slots_.size())));
     fill_slots();
     while (n_running_ > 0) {
-      tell_round(n_running_);
+      report_round(n_running_);
       const std::span<const uint32_t> ended = decoder_.advance(kStepsAtOnce);
       for (const uint32_t slot : ended) {
         slots_[slot].is_running = false;
@@ -160,7 +160,7 @@ class Batch {
         decoder_.start(slot++, window.task, search_of(settings_, temperatures[i]));
       }
     }
-    tell_round(windows.size());
+    report_round(windows.size());
     std::vector<bool> has_ended(slot), is_decided(windows.size());
     std::vector<size_t> n_taken(windows.size());  // attempts of each window
     const auto is_done = [&](size_t w) { return is_decided[w] || n_taken[w] == n; };
@@ -176,19 +176,13 @@ class Batch {
         n_done += is_done(w);
       }
     }
-    for (size_t w = 0; w < windows.size(); ++w) {
-      if (is_decided[w]) {
-        end(std::move(windows[w]));
-      } else {
-        failed_.push_back(std::move(windows[w]));
-      }
-    }
+    for (size_t w = 0; w < windows.size(); ++w) settle(std::move(windows[w]), is_decided[w]);
     finish_windows();
   }
 
-  // Ends a window if this result decides it; otherwise it needs another attempt.
-  void add_attempt(Tried window, WindowResult result) {
-    if (window.attempts.take(std::move(result))) {
+  // Ends a window that its last attempt has decided; otherwise it needs another one.
+  void settle(Tried window, bool is_decided) {
+    if (is_decided) {
       end(std::move(window));
     } else {
       failed_.push_back(std::move(window));
@@ -209,7 +203,7 @@ class Batch {
                       window.task.window});
   }
 
-  void tell_round(size_t n_windows) const {
+  void report_round(size_t n_windows) const {
     if (options_.on_round) options_.on_round(static_cast<uint32_t>(n_windows));
   }
 
@@ -259,31 +253,35 @@ class Batch {
 
   void fill_slots() {
     for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
-      if (slots_[slot].is_free()) fill(slot);
+      // What cannot start in one slot cannot start in another.
+      if (slots_[slot].is_free() && !fill(slot)) return;
     }
   }
 
-  // Starts the next window of the first waiting track that can run beside others.
-  void fill(uint32_t slot) {
+  // Starts the next window of the first waiting track that can run beside others. Returns false if
+  // there is none.
+  bool fill(uint32_t slot) {
     // A fifth of the slots idle costs less than interrupting the batch for each failure. But a
     // recording must not wait until the others end.
     const size_t n_interrupting = options_.in_order ? slots_.size() / 5 + 1 : 1;
-    if (failed_.size() + alone_.size() >= n_interrupting) return;
-    // A recording that has come takes its turn with the others.
+    if (failed_.size() + alone_.size() >= n_interrupting) return false;
+    // A recording that has arrived takes turns with the others from now on.
     if (!options_.in_order && opens_beside()) open_next(/*may_wait=*/false);
     // Windows of several recordings are encoded together.
     while (opens_beside() && !has_waiting(audio_.size()) && open_next(/*may_wait=*/false)) {
     }
     do {
       for (Open* open : in_turn()) {
-        if (start_window(*open, slot)) return;
+        if (start_window(*open, slot)) return true;
       }
       emit();
       // Failed windows may have all places of encoded windows.
     } while (!free_windows_.empty() && opens_beside() && open_next(/*may_wait=*/n_running_ == 0));
+    return false;
   }
 
-  // The open recordings; if they take turns, those with the fewest running windows first.
+  // The open recordings in the order in which their windows start: if they take turns, those with
+  // the fewest running windows first.
   std::vector<Open*> in_turn() const {
     std::vector<Open*> all;
     for (const std::unique_ptr<Open>& open : open_) all.push_back(open.get());
@@ -456,8 +454,9 @@ class Batch {
     if (!passes(result, settings_) && std::exchange(slot.task.speech_end, 0) > 0) {
       return start(index);
     }
-    add_attempt({std::exchange(slot.taken, {}), std::move(slot.task), WindowAttempts(settings_)},
-                std::move(result));
+    Tried window{std::exchange(slot.taken, {}), std::move(slot.task), WindowAttempts(settings_)};
+    const bool is_decided = window.attempts.take(std::move(result));
+    settle(std::move(window), is_decided);
   }
 
   // Aligns the words of all windows that have ended together.
@@ -548,7 +547,7 @@ class Batch {
   const NextRecording& next_;
   const BatchOptions& options_;
   const Search search_;                     // of first attempts
-  bool has_ended_ = false;                  // next_ had no more recordings
+  bool has_ended_ = false;                  // the last call of next_ returned none
   std::deque<std::unique_ptr<Open>> open_;  // in order
   std::vector<AudioWindow> audio_;          // of windows that are encoded at once
   std::vector<uint32_t> free_windows_;      // indices
@@ -558,7 +557,7 @@ class Batch {
   std::vector<Tried> failed_;
   std::vector<Taken> alone_;
   uint32_t n_running_ = 0;
-  bool waits_for_recording_ = false;  // that is not ready
+  bool waits_for_recording_ = false;  // the next one was not there when it was asked for
 };
 
 }  // namespace

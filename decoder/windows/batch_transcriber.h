@@ -37,8 +37,8 @@ struct BatchOptions {
   // Whether `next` does not wait. While windows are decoded, it is called only then. Absent: it
   // never waits.
   std::function<bool()> is_ready = {};
-  // Recordings are decoded and called back in their order, each after the end of the previous one.
-  // Otherwise they take turns, and each ends as soon as it can.
+  // Windows start in the order of their recordings, and the callbacks of a recording come after the
+  // end of the previous one. Otherwise recordings take turns, and each ends as soon as it can.
   bool in_order = true;
   OnRound on_round = {};
 };

@@ -1,11 +1,9 @@
 #include "session/speech/job_queue.h"
 
-#include <exception>
 #include <system_error>
 #include <utility>
 
 #include "audio/sources/input.h"
-#include "session/speech/channels.h"
 
 namespace vesper {
 namespace {
@@ -63,19 +61,10 @@ bool JobQueue::pull() {
 
 void JobQueue::read(OpenedJob& job) {
   const AudioInput& input = job.job.input;
-  if (!is_recorded(input)) return;
-  if (extractor_) {
+  if (!extractor_) {
+    if (!job.reader) job.reader = begin_reading(input);
+  } else if (is_recorded(input)) {
     job.speech = extractor_->add(input, std::exchange(job.reader, std::nullopt));
-    return;
-  }
-  if (job.reader) return;
-  try {
-    check_samples(input);
-    SampleReader reader(open_audio(input));
-    reader.read_ahead();
-    job.reader = std::move(reader);
-  } catch (const std::exception&) {
-    // Its turn opens it again, and reports the failure.
   }
 }
 

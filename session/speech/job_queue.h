@@ -47,8 +47,8 @@ class JobQueue {
   const std::function<std::optional<SpeechJob>()>& next_;
   const bool in_order_;
   std::unique_ptr<SpeechExtractor> extractor_;  // null: recordings are only read ahead
-  std::deque<OpenedJob> ahead_;                 // a job that is not read ahead is the last one
-  bool has_ended_ = false;                      // next_ had no more jobs
+  std::deque<OpenedJob> ahead_;                 // only the last one may be live, and is not read
+  bool has_ended_ = false;                      // the last call of next_ returned none
 };
 
 }  // namespace vesper

@@ -20,8 +20,8 @@
 
 namespace vesper {
 
-// The speech of one recording, or of several short ones. Calls `check` often, which throws if it is
-// not needed.
+// The speech of one recording, or of several short ones. Calls `check` between parts of the work;
+// it throws if the speech is no longer needed.
 using ExtractFrom = std::function<std::vector<ExtractedSpeech>(std::vector<SampleReader> readers,
                                                                const std::function<void()>& check)>;
 
@@ -58,10 +58,11 @@ class SpeechExtractor {
 
   const ExtractFrom extract_;
   const size_t n_together_;
+  // That are extracted now. Only the thread uses it; its memory is allocated before.
+  std::vector<std::shared_ptr<Recording>> next_;
   std::mutex mutex_;  // of everything below
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Recording>> waiting_;
-  std::vector<std::shared_ptr<Recording>> next_;  // of the thread, which allocates none of it
   double ahead_s_ = 0;  // length of the recordings whose speech has not been taken
   bool has_ended_ = false;
   std::thread thread_;

@@ -56,7 +56,8 @@ struct SpeechEvents {
 // One recording of many.
 struct SpeechJob {
   AudioInput input;
-  // Reads `input` already, such as while the session is loaded. Not with split channels.
+  // A reader of `input` that has begun to read, for example while the session was loaded. Not with
+  // split channels.
   std::optional<SampleReader> reader = {};
   SpeechEvents events = {};
   // Called before all other events of a recording. The last event is on_done, or on_failure if the

@@ -113,6 +113,15 @@ class BatchTranscriber : public testing::Test {
   Transcript transcribe(WhisperModel& model, const std::vector<SpeechSegment>& segments) const {
     return transcribe_segments(model, mel_, segments, settings_, {}, {});
   }
+  // These segments of the made recording.
+  BatchRecording recording(std::vector<SpeechSegment> segments,
+                           std::function<void(Transcript)> on_end = {}) const {
+    return {.mel = {std::shared_ptr<const void>(), &mel_},
+            .segments = std::move(segments),
+            .on_segment = {},
+            .on_progress = {},
+            .on_end = std::move(on_end)};
+  }
   // Each speech segment alone has the same result as together with the others.
   void expect_independent(Compute compute, const KvTypes& kv_types = {}) const {
     WhisperModel model = load(3, compute, 1, kv_types);
@@ -318,13 +327,9 @@ TEST_F(BatchTranscriber, AttemptsAtOnceHaveTheResultOfOneAfterTheOther) {
       transcribe_batch(model, settings_,
                        [&]() -> std::optional<BatchRecording> {
                          if (std::exchange(is_given, true)) return std::nullopt;
-                         return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel_},
-                                               .segments = speech_segments_,
-                                               .on_segment = {},
-                                               .on_progress = {},
-                                               .on_end = [&](const Transcript& transcript) {
-                                                 found.push_back(transcript);
-                                               }};
+                         return recording(speech_segments_, [&](const Transcript& transcript) {
+                           found.push_back(transcript);
+                         });
                        },
                        {.on_round = [&](uint32_t) { ++n_rounds[is_eager]; }});
     }
@@ -456,11 +461,7 @@ TEST_F(BatchTranscriber, TellsHowManyWindowsAreDecodedTogether) {
     transcribe_batch(model, settings_,
                      [&]() -> std::optional<BatchRecording> {
                        if (std::exchange(is_given, true)) return std::nullopt;
-                       return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel_},
-                                             .segments = speech_segments_,
-                                             .on_segment = {},
-                                             .on_progress = {},
-                                             .on_end = {}};
+                       return recording(speech_segments_);
                      },
                      {.on_round = [&](uint32_t n_windows) { rounds.push_back(n_windows); }});
     ASSERT_FALSE(rounds.empty());
@@ -481,11 +482,7 @@ TEST_F(BatchTranscriber, DoesNotWaitForARecordingWhileAnotherIsDecoded) {
                      if (++n_given == 2) {
                        EXPECT_EQ(rounds.size(), kReadyFrom);
                      }
-                     return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel_},
-                                           .segments = {{0, 100}},
-                                           .on_segment = {},
-                                           .on_progress = {},
-                                           .on_end = {}};
+                     return recording({{0, 100}});
                    },
                    {.is_ready = [&] { return rounds.size() >= kReadyFrom; },
                     .on_round = [&](uint32_t n_windows) { rounds.push_back(n_windows); }});
@@ -508,14 +505,10 @@ TEST_F(BatchTranscriber, RecordingsTakeTurnsIfTheyNeedNotEndInOrder) {
                      if (n_given == recordings.size() || (n_given == 1 && n_rounds < 3))
                        return std::nullopt;
                      const size_t i = n_given++;
-                     return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel_},
-                                           .segments = recordings[i],
-                                           .on_segment = {},
-                                           .on_progress = {},
-                                           .on_end = [&, i](Transcript transcript) {
-                                             ended.push_back(i);
-                                             found[i] = std::move(transcript);
-                                           }};
+                     return recording(recordings[i], [&, i](Transcript transcript) {
+                       ended.push_back(i);
+                       found[i] = std::move(transcript);
+                     });
                    },
                    {.in_order = false, .on_round = [&](uint32_t) { ++n_rounds; }});
   EXPECT_EQ(ended, (std::vector<size_t>{1, 0}));
@@ -563,11 +556,7 @@ TEST_F(BatchTranscriber, WindowsOfSeveralRecordingsAreEncodedTogether) {
   transcribe_batch(model, settings_, [&]() -> std::optional<BatchRecording> {
     if (n_given == 4) return std::nullopt;
     const uint64_t begin = 100 * n_given++;
-    return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel_},
-                          .segments = {{begin, begin + 100}},
-                          .on_segment = {},
-                          .on_progress = {},
-                          .on_end = {}};
+    return recording({{begin, begin + 100}});
   });
   EXPECT_EQ(encoder_runs(device), 2u);
 }
@@ -581,12 +570,8 @@ TEST_F(BatchTranscriber, TheLanguageIsDetectedInTheRightSlot) {
   const std::vector<SpeechSegment> spans = {{0, 100}, {300, 400}, {600, 700}};
   transcribe_batch(batch, settings_, [&]() -> std::optional<BatchRecording> {
     if (n_given == spans.size()) return std::nullopt;
-    return BatchRecording{
-        .mel = {std::shared_ptr<const void>(), &mel_},
-        .segments = {spans[n_given++]},
-        .on_segment = {},
-        .on_progress = {},
-        .on_end = [&](const Transcript& transcript) { found.push_back(transcript); }};
+    return recording({spans[n_given++]},
+                     [&](const Transcript& transcript) { found.push_back(transcript); });
   });
   ASSERT_EQ(found.size(), spans.size());
   std::set<double> probabilities;
