@@ -152,7 +152,7 @@ std::optional<std::string> parse_serve_options(int argc, const char* const* argv
   constexpr uint32_t kSlots = 8, kBatchSize = 8;
   RegistryOptions& registry = arguments.registry;
   registry.text.n_slots = kSlots;
-  registry.text.shares_prefixes = true;
+  registry.text.may_differ_with_others = true;
   registry.speech.batch_size = kBatchSize;
   OptionTable options = serve_options(arguments);
   if (auto answer = options.parse(argc, argv)) return answer;

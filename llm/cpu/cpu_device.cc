@@ -229,6 +229,9 @@ class CpuDevice final : public Device {
  private:
   void fill_policy() {
     info_.policy.keeps_layers_together = true;
+    // Products have other kernels from kFewRows + 1 rows on, attention from kPromptRows on.
+    static_assert(kFewRows == kPromptRows);
+    info_.policy.most_alike_rows = kFewRows - 1;
     for (const bool is_quantized : {false, true}) {
       const bool has_int8 = !is_quantized || features_.avx2;
       // The format of many rows, if it differs.

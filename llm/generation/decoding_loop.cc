@@ -137,8 +137,26 @@ const DecodingLoop::StepPrograms& DecodingLoop::programs_of(const StepShape& sha
     emit_copy_pages(copies, n);
     programs->second.copies = device_.record(copies);
   }
-  if (options_.most_drafted_rows > 0) programs->second.drafted = record_drafted_passes(shape);
+  if (options_.most_drafted_rows > 0) {
+    // These do not depend on the number of slots.
+    StepShape whole = shape;
+    whole.n_slots = shape_.n_slots;
+    programs->second.drafted =
+        shape == whole ? record_drafted_passes(shape) : programs_of(whole).drafted;
+  }
   return programs->second;
+}
+
+uint32_t DecodingLoop::slots_needed() const {
+  const uint32_t n_alike = device_.info().policy.most_alike_rows;
+  uint32_t n = shape_.n_slots;
+  while (n > 1 && !is_running_[n - 1]) --n;
+  n = std::bit_ceil(n);
+  if (is_alike_ && shape_.n_sequences() > n_alike) {
+    if (n_alike == 0) return shape_.n_slots;
+    n = std::max(n, (n_alike + 1) / shape_.n_candidates + 1);
+  }
+  return std::min(n, shape_.n_slots);
 }
 
 BeamParams DecodingLoop::beam_params(const StepShape& shape) const {
@@ -237,7 +255,7 @@ void DecodingLoop::read_part(const Operand& from, std::vector<T>& to, uint64_t f
   if (n > 0) device_.read(from.part(first * sizeof(T), n * sizeof(T)), to.data() + first);
 }
 
-void DecodingLoop::begin(const StepShape& shape) {
+void DecodingLoop::begin(const StepShape& shape, bool is_alike) {
   const uint32_t n_sequences = model_.options().n_sequences;
   if (shape.n_slots == 0 || shape.n_candidates == 0 ||
       shape.n_candidates > n_sequences / shape.n_slots ||
@@ -250,6 +268,7 @@ void DecodingLoop::begin(const StepShape& shape) {
                     std::to_string(options_.most_beams) + " beams of a slot");
   }
   shape_ = shape;
+  is_alike_ = is_alike;
   programs_ = &programs_of(shape);
   most_pages_ = 0;
   const uint32_t n = shape.n_sequences();
@@ -352,9 +371,9 @@ void DecodingLoop::start(uint32_t slot, std::span<const int32_t> prompt,
   }
   const uint32_t go = 0;
   device_.write(stop_, &go);
-  if (states.size() > 1) device_.run(programs_->copies);
   constrain(slot, constraints);
   programs_ = &programs_of(running_shape());
+  if (states.size() > 1) device_.run(programs_->copies);
 }
 
 void DecodingLoop::reuse_pages(uint32_t slot, uint32_t n_steps) {

@@ -52,7 +52,7 @@ struct TextConstraints {
   const GrammarConstraint* grammar = nullptr;  // null: none. Each sequence gets a copy
 };
 
-// The work of every step of a batch, whatever its slots contain.
+// The work of the steps of a batch, whatever its slots contain.
 struct StepShape {
   uint32_t n_slots = 1;
   uint32_t n_candidates = 1;   // consecutive sequences per slot
@@ -113,9 +113,11 @@ class DecodingLoop {
   // the vocabulary.
   void set_suppressed(std::span<const int32_t> ids);
 
-  // Begins a batch of idle slots. The first batch of a shape records its step. Throws
-  // Error(kInternal) if the model has too few sequences.
-  void begin(const StepShape& shape);
+  // Begins a batch of idle slots. The first batch of a shape records its step. A step leaves out
+  // slots after the last one that runs, down to a power of two; if `is_alike`, only as far as each
+  // text stays the same to the bit (DevicePolicy::most_alike_rows). The first step of a size is
+  // recorded, too. Throws Error(kInternal) if the model has too few sequences.
+  void begin(const StepShape& shape, bool is_alike = true);
 
   // Ends the text of a slot, allocates pages for `prompt` there, and computes keys and values of
   // tokens [first, end) as rows of the slot's first sequence. Those before `first` must be present.
@@ -194,6 +196,8 @@ class DecodingLoop {
   };
 
   void record_passes();
+  // The slots of a step that has all running texts.
+  uint32_t slots_needed() const;
   // The shape, with what the running texts need.
   StepShape running_shape() const;
   const StepPrograms& programs_of(const StepShape& shape);
@@ -247,6 +251,7 @@ class DecodingLoop {
   std::optional<ProgramId> logits_program_;  // of evaluate(), for max_logit_rows rows
 
   StepShape shape_;
+  bool is_alike_ = true;
   const StepPrograms* programs_ = nullptr;
   uint32_t most_pages_ = 0;
 

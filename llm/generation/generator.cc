@@ -84,6 +84,7 @@ Generator::Generator(Device& device, const WeightProvider& provider, Compute com
       slots_(options.n_slots),
       fingerprint_(model_fingerprint(provider)) {
   for (Slot& slot : slots_) slot.held.reserve(n_ctx());
+  running_.reserve(options.n_slots);
   if (options.resumes) resumed_.reserve(options.n_slots);
   if (drafts)
     speculation_.emplace(device, loop_, *drafts, options.n_slots, n_ctx(),
@@ -96,7 +97,8 @@ void Generator::prepare() {
                .n_candidates = options_.beam_size,
                .beam_size = has_beams() ? options_.beam_size : 0,
                .has_filters = options_.has_filters,
-               .has_penalties = options_.has_penalties});
+               .has_penalties = options_.has_penalties},
+              options_.is_alike);
   is_prepared_ = true;
 }
 
@@ -233,7 +235,11 @@ void Generator::hold(uint32_t slot, std::span<const int32_t> tokens) {
 }
 
 bool Generator::advance(uint32_t n_steps, bool may_draft) {
-  if (!loop_.any_is_running()) return false;
+  running_.clear();
+  for (uint32_t slot = 0; slot < n_slots(); ++slot) {
+    if (is_running(slot)) running_.push_back(slot);
+  }
+  if (running_.empty()) return false;
   if (has_beams()) {
     for (const uint32_t slot : loop_.advance(n_steps)) find_best(slot);
     return loop_.any_is_running();
@@ -245,8 +251,7 @@ bool Generator::advance(uint32_t n_steps, bool may_draft) {
   } else {
     loop_.advance(n_steps);
   }
-  for (uint32_t slot = 0; slot < n_slots(); ++slot) {
-    if (loop_.state(slot).n_sampled == 0) continue;
+  for (const uint32_t slot : running_) {
     loop_.read_sampled(slot);
     // The last token has no keys yet.
     const std::span<const int32_t> tokens = loop_.tokens(slot);
@@ -359,6 +364,11 @@ void Generator::share_prefix(uint32_t slot, std::span<const int32_t> prompt) {
     device_.write(to[i], page.data());
   }
   slots_[slot].held.assign(prompt.begin(), prompt.begin() + n_best);
+}
+
+void Generator::swap_caches(uint32_t a, uint32_t b) {
+  model_.cache().swap(device_, a, b);
+  std::swap(slots_[a], slots_[b]);
 }
 
 std::vector<std::byte> Generator::save(uint32_t slot) {

@@ -30,6 +30,7 @@ struct GeneratorOptions {
   // finished texts. At most kMostBeams. Layers with a sliding window then keep all positions.
   uint32_t beam_size = 1;
   bool resumes = false;  // resume() is used
+  bool is_alike = true;  // as in DecodingLoop::begin()
   // A pass over drafts must promise this many times the tokens per second of a step. 0: any pass
   // has drafts, for tests.
   double least_draft_gain = 1.15;
@@ -106,6 +107,10 @@ class Generator {
   // sliding windows, or on a GPU, where the copy would go through the memory of the host.
   void share_prefix(uint32_t slot, std::span<const int32_t> prompt);
 
+  // Exchanges the cached texts of two slots, of which neither has a running text or one that is
+  // still read. Steps compute all slots up to the last one that runs. Not with beams.
+  void swap_caches(uint32_t a, uint32_t b);
+
   // Of a slot's text.
   SpeculationStatistics speculation(uint32_t slot) const {
     return speculation_ ? speculation_->statistics(slot) : SpeculationStatistics{};
@@ -128,6 +133,7 @@ class Generator {
   uint32_t n_ctx() const { return model_.n_ctx(); }
   uint32_t n_vocab() const { return model_.n_vocab(); }
   uint32_t n_slots() const { return options_.n_slots; }
+  bool has_beams() const { return options_.beam_size > 1; }
 
  private:
   struct Slot {
@@ -151,7 +157,6 @@ class Generator {
   // A pass that also computes the tokens of n_behind, if there are any.
   void catch_up();
   void check_prompt(std::span<const int32_t> prompt, uint32_t n_new) const;
-  bool has_beams() const { return options_.beam_size > 1; }
   std::vector<TokenBias> bias_list(const AnswerConstraints& constraints) const;
   // Finds the best text of finished beams.
   void find_best(uint32_t slot);
@@ -163,7 +168,8 @@ class Generator {
   DecoderModel model_;
   DecodingLoop loop_;
   std::optional<Speculation> speculation_;
-  std::vector<Draft> resumed_;  // of catch_up()
+  std::vector<Draft> resumed_;     // of catch_up()
+  std::vector<uint32_t> running_;  // slots of the last advance()
   std::vector<Slot> slots_;
   std::vector<int32_t> stop_ids_;
   bool is_prepared_ = false;

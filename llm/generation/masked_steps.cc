@@ -9,6 +9,7 @@ namespace vesper {
 
 StepShape DecodingLoop::running_shape() const {
   StepShape shape = shape_;
+  shape.n_slots = slots_needed();
   for (uint32_t slot = 0; slot < shape.n_slots; ++slot) {
     if (!is_running_[slot]) continue;
     shape.has_bias |= state(slot).n_bias > 0;

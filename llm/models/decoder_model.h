@@ -58,6 +58,7 @@ class DecoderModel {
   void set_encoded(std::span<const uint32_t> sources);
 
   const KvCache& cache() const { return cache_; }
+  KvCache& cache() { return cache_; }
   const StackConfig& config() const { return stack_.config(); }
   uint32_t n_vocab() const { return n_vocab_; }
   uint32_t n_ctx() const { return options_.n_ctx; }

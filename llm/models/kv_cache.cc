@@ -1,6 +1,8 @@
 #include "llm/models/kv_cache.h"
 
+#include <numeric>
 #include <string>
+#include <utility>
 
 #include "shaders/kernel_params.h"
 
@@ -44,19 +46,32 @@ KvCache::KvCache(Device& device, const Shape& shape) : shape_(shape) {
   pages_per_sequence_ = pages_of(shape.n_positions, shape.page_rows);
   n_sliding_pages_ = n_sliding_pages(shape);
   allocate_layers(device);
-  const auto table_of = [&](const char* label, const auto& page) {
-    std::vector<int32_t> table(uint64_t{pages_per_sequence_} * shape.n_sequences);
-    for (uint32_t i = 0; i < table.size(); ++i) {
-      table[i] = page(i / pages_per_sequence_, i % pages_per_sequence_);
-    }
-    const Operand operand = device.allocate(table.size() * sizeof(int32_t), label);
-    device.write(operand, table.data());
-    return operand;
+  owned_.resize(shape.n_sequences);
+  std::iota(owned_.begin(), owned_.end(), 0u);
+  const uint64_t table_bytes = uint64_t{pages_per_sequence_} * shape.n_sequences * sizeof(int32_t);
+  page_table_ = device.allocate(table_bytes, "page table");
+  if (n_sliding_pages_ > 0) {
+    sliding_table_ = device.allocate(table_bytes, "page table of sliding windows");
+  }
+  for (uint32_t s = 0; s < shape.n_sequences; ++s) write_row(device, s);
+}
+
+void KvCache::write_row(Device& device, uint32_t sequence) const {
+  std::vector<int32_t> row(pages_per_sequence_);
+  const uint64_t bytes = row.size() * sizeof(int32_t);
+  const auto write = [&](const Operand& table, const auto& page) {
+    for (uint32_t i = 0; i < row.size(); ++i) row[i] = page(i);
+    device.write(table.part(sequence * bytes, bytes), row.data());
   };
-  page_table_ = table_of("page table", [&](uint32_t s, uint32_t i) { return group_page(s, 1, i); });
+  write(page_table_, [&](uint32_t i) { return group_page(sequence, 1, i); });
   if (n_sliding_pages_ == 0) return;
-  sliding_table_ = table_of("page table of sliding windows",
-                            [&](uint32_t s, uint32_t i) { return sliding_page(s, i); });
+  write(sliding_table_, [&](uint32_t i) { return sliding_page(sequence, i); });
+}
+
+void KvCache::swap(Device& device, uint32_t a, uint32_t b) {
+  std::swap(owned_[a], owned_[b]);
+  write_row(device, a);
+  write_row(device, b);
 }
 
 void KvCache::allocate_layers(Device& device) {

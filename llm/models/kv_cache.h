@@ -51,13 +51,16 @@ class KvCache {
   // and select_beams. A group has n * pages_per_sequence() pages, and n more if the shape has an
   // extra page per sequence. A group of one has the pages of its sequence.
   int32_t group_page(uint32_t group, uint32_t n, uint32_t index) const {
-    return static_cast<int32_t>((index / n * shape_.n_sequences + group * n + index % n) *
+    return static_cast<int32_t>((index / n * shape_.n_sequences + owned_[group * n + index % n]) *
                                 page_step_);
   }
   // Writes the page table row of the group's i-th sequence, i32 [pages_per_sequence]. The first
   // `n_shared` pages are the group's, the others its own. Returns its spare page.
   int32_t fill_group_row(uint32_t group, uint32_t n, uint32_t i, uint32_t n_shared,
                          int32_t* row) const;
+
+  // Exchanges the pages of two sequences, which belong to no groups of several.
+  void swap(Device& device, uint32_t a, uint32_t b);
 
   const Shape& shape() const { return shape_; }
   uint32_t pages_per_sequence() const { return pages_per_sequence_; }
@@ -88,9 +91,11 @@ class KvCache {
  private:
   void allocate_layers(Device& device);
   int32_t sliding_page(uint32_t sequence, uint32_t index) const {
-    return static_cast<int32_t>((sequence * n_sliding_pages_ + index % n_sliding_pages_) *
+    return static_cast<int32_t>((owned_[sequence] * n_sliding_pages_ + index % n_sliding_pages_) *
                                 sliding_step_);
   }
+  // Writes the row of a sequence to both page tables.
+  void write_row(Device& device, uint32_t sequence) const;
   bool slides(uint32_t layer) const { return n_sliding_pages_ > 0 && shape_.sliding_layers[layer]; }
 
   Shape shape_;
@@ -98,6 +103,7 @@ class KvCache {
   uint32_t n_sliding_pages_ = 0;  // per sequence, in layers with a sliding window; 0: none
   // Distance of page numbers: 1, or the pieces between two pages.
   uint32_t page_step_ = 1, sliding_step_ = 1;
+  std::vector<uint32_t> owned_;  // [n_sequences]: the set of pages that each one has
   std::vector<Operand> keys_, values_;
   Operand page_table_, sliding_table_;
 };

@@ -62,6 +62,10 @@ struct DevicePolicy {
   // window that fails is then decoded at several temperatures at once.
   bool sequences_are_cheap = false;
 
+  // Up to this number of rows, steps compute each row alike to the bit, and so do those with at
+  // least two more. 0: the number of rows may always decide how a row is rounded.
+  uint32_t most_alike_rows = 0;
+
   // Chunks of 32 ms in the longest pass of voice activity. All but the LSTM of a pass is parallel.
   uint32_t speech_chunks = 256;
 

@@ -41,6 +41,7 @@ GeneratorOptions generator_options(const TextSessionOptions& options, const Text
   generator.kv_types = options.kv_type;
   generator.has_filters = options.allows_filters;
   generator.has_penalties = options.allows_penalties;
+  generator.is_alike = !options.may_differ_with_others;
   generator.beam_size = options.beam_size;
   generator.length_penalty = options.length_penalty;
   return generator;
@@ -295,7 +296,7 @@ struct TextSession::State {
 
   TextStatistics answer_many(const NextJob& next, const OnSteps& on_steps);
   using Slots = std::vector<std::unique_ptr<Answering>>;  // null: free
-  uint32_t free_slot(const Slots& slots, const TextRequest& request) const;
+  uint32_t free_slot(const Slots& slots, const TextRequest& request);
   std::unique_ptr<Answering> start(uint32_t slot, TextJob job, TextStatistics& totals);
 
   TextSessionOptions options;
@@ -310,10 +311,12 @@ struct TextSession::State {
   TextGrammars grammars{model};
 };
 
-// A free slot: the one whose cache has at least half of the prompt, else the one that has been
-// free for longest, so that other conversations keep their caches.
-uint32_t TextSession::State::free_slot(const Slots& slots, const TextRequest& request) const {
-  uint32_t best = 0, oldest = 0, n_best = 0;
+// The first free slot, with the cache that has at least half of the prompt, else the one that has
+// been free for longest, so that other conversations keep theirs.
+uint32_t TextSession::State::free_slot(const Slots& slots, const TextRequest& request) {
+  const auto first =
+      static_cast<uint32_t>(std::find(slots.begin(), slots.end(), nullptr) - slots.begin());
+  uint32_t best = first, oldest = first, n_best = 0;
   uint64_t oldest_use = UINT64_MAX;
   for (uint32_t slot = 0; slot < slots.size(); ++slot) {
     if (slots[slot]) continue;
@@ -328,7 +331,12 @@ uint32_t TextSession::State::free_slot(const Slots& slots, const TextRequest& re
       oldest_use = last_use[slot];
     }
   }
-  return 2 * uint64_t{n_best} >= std::max<size_t>(1, request.prompt.size()) ? best : oldest;
+  const bool has_half = 2 * uint64_t{n_best} >= std::max<size_t>(1, request.prompt.size());
+  const uint32_t chosen = has_half ? best : oldest;
+  if (chosen == first || generator.has_beams()) return chosen;
+  generator.swap_caches(first, chosen);
+  std::swap(last_use[first], last_use[chosen]);
+  return first;
 }
 
 // Starts a job in a slot; null if it cannot be answered.
@@ -349,7 +357,7 @@ std::unique_ptr<Answering> TextSession::State::start(uint32_t slot, TextJob job,
     if (wanted.grammar) {
       grammar = grammars.constraint(*wanted.grammar, job.request.prompt);
     }
-    if (options.shares_prefixes && wanted.reuse_prompt) {
+    if (options.may_differ_with_others && wanted.reuse_prompt) {
       generator.share_prefix(slot, job.request.prompt);
     }
     auto answering = std::make_unique<Answering>(generator, *model, slot, std::move(job), sampling,

@@ -239,7 +239,7 @@ TEST_F(TinyText, FindsTheSlotWithACachedConversation) {
 
 TEST_F(TinyText, SharesTheBeginningOfAPromptBetweenAnswers) {
   options_.n_slots = 3;
-  options_.shares_prefixes = true;
+  options_.may_differ_with_others = true;
   Ids prompt;
   for (int32_t i = 0; i < 40; ++i) prompt.push_back(5 + i % 20);
   const std::string alone = open().answer({prompt, limit(4)}).text;
