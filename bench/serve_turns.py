@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Measures how long a short recording takes while a server transcribes a long one.
 
-    bench/serve_turns.py URL MODEL LONG SHORT [--rounds 3] [--at-once 16]
+    bench/serve_turns.py URL MODEL LONG SHORT [--rounds 3] [--at-once 16] [--whole]
 
 Sends the short recording alone, then 0.5 s after the long one, and then many of it at once. All
-requests have chunking_strategy=auto. Prints the seconds of each.
+requests have chunking_strategy=auto, or none of it with --whole. Prints the seconds of each.
 """
 import argparse
 import pathlib
@@ -15,10 +15,10 @@ import urllib.parse
 from serve_load import multipart, post
 
 
-def transcribe(url, model, recording):
+def transcribe(url, fields, recording):
     """Seconds until the text is there."""
     start = time.monotonic()
-    body = multipart({"model": model, "chunking_strategy": "auto", "response_format": "text"}, recording)
+    body = multipart(fields, recording)
     answer = post(url, "/v1/audio/transcriptions", body,
                   {"Content-Type": "multipart/form-data; boundary=cut"}, timeout=3600)
     text = answer.read()
@@ -35,11 +35,16 @@ def main():
     parser.add_argument("short", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--at-once", type=int, default=16)
+    parser.add_argument("--whole", action="store_true", help="without chunking_strategy")
     arguments = parser.parse_args()
     long, short = arguments.long.read_bytes(), arguments.short.read_bytes()
 
+    fields = {"model": arguments.model, "response_format": "text"}
+    if not arguments.whole:
+        fields["chunking_strategy"] = "auto"
+
     def timed(recording):
-        return transcribe(arguments.url, arguments.model, recording)
+        return transcribe(arguments.url, fields, recording)
 
     for _ in range(arguments.rounds):
         alone = timed(short)

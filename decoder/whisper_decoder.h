@@ -78,9 +78,9 @@ class WhisperDecoder {
   // vocabulary, or there are too many tasks or sequences.
   std::vector<DecodeResult> decode(std::span<const DecodeTask> tasks, const Search& search = {});
 
-  // The same for tasks that start and end independently. Begins a batch without tasks; the first
-  // batch of a shape records its programs. Throws Error(kInternal) if it is too large.
-  void begin(const StepShape& shape);
+  // The same for tasks that start and end independently. Begins a batch without tasks as
+  // DecodingLoop::begin(). Throws Error(kInternal) if it is too large.
+  void begin(const StepShape& shape, bool is_alike = true);
   // For up to n_slots() tasks of searches that have the shape of this one. Few sizes are used,
   // because each shape records its programs.
   void begin(size_t n_tasks, const Search& search);

@@ -93,7 +93,7 @@ void add_limit_options(OptionTable& options, ServeArguments& arguments) {
            "tokens of a prompt and its answer")
       .sets("context");
   options.add("--batch-size N", integer_option(registry.speech.batch_size, bounds::kBatchSize),
-              "speech segments decoded at once, with chunking_strategy");
+              "recordings decoded at once; with chunking_strategy also segments of one");
   options
       .add("--max-queue N", integer_option(registry.host.most_waiting, 1, 1000000),
            "requests that wait for a model; further ones get 429")

@@ -394,11 +394,9 @@ void add_speech_options(OptionTable& options, TranscribeArguments& arguments) {
                     number_option(speech.speech_pad_ms, bounds::kVadDuration, "milliseconds"),
                     "silence to keep before and after speech")
       .needs("--vad");
-  options
-      .add_advanced("--batch-size N",
-                    integer_option(arguments.session.batch_size, bounds::kBatchSize),
-                    "cut speech at silences and decode N parts at once")
-      .needs("--vad");
+  options.add_advanced(
+      "--batch-size N", integer_option(arguments.session.batch_size, bounds::kBatchSize),
+      "decode N recordings at once; with --vad also parts of one, cut at silences");
 }
 
 void check_inputs(const InputSelection& inputs) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "error/tasks.h"
@@ -41,7 +42,7 @@ class Batch {
   }
 
  private:
-  // A segment of a recording with its own cursor.
+  // A part of a recording with its own cursor.
   struct Track {
     WindowCursor cursor;
     uint64_t speech_end;                   // frame
@@ -55,7 +56,7 @@ class Batch {
   struct Open {
     Open(const WindowDecoder& windows, BatchRecording from)
         : source(std::move(from)), recording(windows, *source.mel) {
-      recording.state.speech = source.segments;
+      recording.state.speech = source.speech;
     }
 
     BatchRecording source;
@@ -67,6 +68,13 @@ class Batch {
     bool is_taken() const { return std::ranges::any_of(tracks, &Track::is_taken); }
     bool is_done() const {
       return std::ranges::all_of(tracks, [](const Track& t) { return t.cursor.is_at_end(); });
+    }
+    uint64_t n_frames_left() const {
+      uint64_t n = 0;
+      for (const Track& track : tracks) {
+        n += track.cursor.end - std::min(track.cursor.seek, track.cursor.end);
+      }
+      return n;
     }
   };
   struct Taken {
@@ -102,7 +110,7 @@ class Batch {
   void run_first_attempts() {
     // A new recording may detect its language, which needs an idle decoder.
     if (!has_waiting(1)) open_next(/*may_wait=*/true);
-    decoder_.begin(search_.shape(static_cast<uint32_t>(slots_.size())));
+    decoder_.begin(search_.shape(static_cast<uint32_t>(slots_.size())), options_.in_order);
     fill_slots();
     while (n_running_ > 0) {
       report_round(n_running_);
@@ -240,12 +248,12 @@ class Batch {
     }
     open_.push_back(std::make_unique<Open>(windows_, std::move(*source)));
     Open& open = *open_.back();
-    for (const SpeechSegment& segment : open.source.segments) {
-      if (segment.begin >= segment.end) continue;
-      WindowCursor cursor = windows_.cursor(open.recording.state, segment.begin, segment.end);
+    for (const SpeechSegment& part : open.source.parts) {
+      if (part.begin >= part.end) continue;
+      WindowCursor cursor = windows_.cursor(open.recording.state, part.begin, part.end);
       cursor.is_first = open.tracks.empty();
-      cursor.last_speech_s = static_cast<double>(segment.begin) * kFrameSeconds;
-      open.tracks.push_back({std::move(cursor), segment.speech_end});
+      cursor.last_speech_s = static_cast<double>(part.begin) * kFrameSeconds;
+      open.tracks.push_back({std::move(cursor), part.speech_end});
     }
     emit();
     return true;
@@ -280,17 +288,17 @@ class Batch {
     return false;
   }
 
-  // The open recordings in the order in which their windows start: if they take turns, those with
-  // the fewest running windows first.
+  // The open recordings in the order in which their windows start.
   std::vector<Open*> in_turn() const {
     std::vector<Open*> all;
     for (const std::unique_ptr<Open>& open : open_) all.push_back(open.get());
     if (options_.in_order) return all;
-    const auto n_running = [&](const Open* open) {
-      return std::ranges::count_if(
+    const auto turn = [&](const Open* open) {
+      const auto n_running = std::ranges::count_if(
           slots_, [&](const Slot& slot) { return slot.is_running && slot.taken.of == open; });
+      return std::tuple(n_running, open->n_frames_left());
     };
-    std::ranges::stable_sort(all, {}, n_running);
+    std::ranges::stable_sort(all, {}, turn);
     return all;
   }
 
@@ -528,12 +536,9 @@ class Batch {
 
   static void report_progress(const Open& open) {
     if (!open.source.on_progress) return;
-    uint64_t n_left = 0;
-    for (const Track& track : open.tracks) {
-      n_left += track.cursor.end - std::min(track.cursor.seek, track.cursor.end);
-    }
     const double total_s = open.recording.state.transcript.duration_s;
-    open.source.on_progress(total_s - static_cast<double>(n_left) * kFrameSeconds, total_s);
+    const double left_s = static_cast<double>(open.n_frames_left()) * kFrameSeconds;
+    open.source.on_progress(total_s - left_s, total_s);
   }
 
   void end(Open& open) const {
@@ -576,7 +581,8 @@ Transcript transcribe_segments(WhisperModel& model, const MelSpectrogram& mel,
   transcribe_batch(model, settings, [&]() -> std::optional<BatchRecording> {
     if (std::exchange(is_given, true)) return std::nullopt;
     return BatchRecording{.mel = {std::shared_ptr<const void>(), &mel},
-                          .segments = {segments.begin(), segments.end()},
+                          .parts = {segments.begin(), segments.end()},
+                          .speech = std::vector(segments.begin(), segments.end()),
                           .on_segment = on_segment,
                           .on_progress = on_progress,
                           .on_end = [&](Transcript whole) { transcript = std::move(whole); }};

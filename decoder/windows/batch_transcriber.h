@@ -1,9 +1,10 @@
-// Transcribes independent speech segments of several recordings together.
+// Transcribes independent parts of several recordings together.
 //
-// In: recordings one after another, each with its complete log-mel and its segments, usually of one
-// window each (cut_at_silences of vad/). Out: for each recording the result of
-// transcribe_recording for each segment alone; it is independent of the rest of the batch. Called
-// by session/ for batches. The rules are in decoder/windows/window_decoder.h.
+// In: recordings one after another, each with its complete log-mel and its parts: speech segments,
+// usually of one window each (cut_at_silences of vad/), or the whole recording, whose windows
+// follow one another. Out: for each recording the result of transcribe_recording for each part
+// alone; it is independent of the rest of the batch. Called by session/ for batches. The rules are
+// in decoder/windows/window_decoder.h.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,9 @@ namespace vesper {
 
 struct BatchRecording {
   std::shared_ptr<const MelSpectrogram> mel;  // finished; released after its last window
-  std::vector<SpeechSegment> segments;        // in order, without overlap
+  std::vector<SpeechSegment> parts;           // in order, without overlap
+  // Frames in which a VAD model finds speech, in order; absent without a VAD model.
+  std::optional<std::vector<SpeechSegment>> speech;
   EmitSegment on_segment;
   ReportProgress on_progress;
   std::function<void(Transcript)> on_end;
@@ -38,7 +41,10 @@ struct BatchOptions {
   // never waits.
   std::function<bool()> is_ready = {};
   // Windows start in the order of their recordings, and the callbacks of a recording come after the
-  // end of the previous one. Otherwise recordings take turns, and each ends as soon as it can.
+  // end of the previous one. Otherwise recordings take turns, and each ends as soon as it can: the
+  // next window is of the recording with the fewest running ones, and of those the one with the
+  // least audio left. Few windows then take less time, but how many run together decides the last
+  // bits of their probabilities.
   bool in_order = true;
   OnRound on_round = {};
 };
@@ -50,7 +56,7 @@ struct BatchOptions {
 void transcribe_batch(WhisperModel& model, const DecodingSettings& settings,
                       const NextRecording& next, const BatchOptions& options = {});
 
-// The same for one recording.
+// The same for one recording, whose parts are speech segments.
 Transcript transcribe_segments(WhisperModel& model, const MelSpectrogram& mel,
                                std::span<const SpeechSegment> segments,
                                const DecodingSettings& settings, const EmitSegment& on_segment,

@@ -19,7 +19,8 @@ typedef struct vesper_whisper_options {
   /* Memory is reserved for this many beams or samples of a window: the largest beam_size and
    * best_of of a transcription. Default: 5. */
   uint32_t max_candidates; /* 1 to 64 */
-  /* Parts of speech that are decoded at once, with `vad`. Default: 1, no batches; 1 to 64. */
+  /* Files of vesper_whisper_transcribe_files that are decoded at once, with `vad` also parts of the
+   * speech of one. Default: 1; 1 to 64. */
   uint32_t batch_size;
   /* A Silero VAD model: name or path. Default NULL: "silero-vad" if it is installed. "": none. It
    * is needed for `vad`; without `vad` it decides about windows that may have no speech. */
@@ -234,9 +235,9 @@ VESPER_API vesper_status vesper_whisper_transcribe_pcm(vesper_whisper* whisper,
  * with the status and message of its error. Non-zero stops the rest with VESPER_ERROR_STOPPED. */
 typedef int (*vesper_on_transcript)(size_t index, vesper_transcript* transcript,
                                     vesper_status status, const char* message, void* user);
-/* Transcribes files with the same options; with batch_size above 1 and `vad`, parts of several
- * files at once. Results come in order. A file that cannot be read does not stop the others. A
- * transcript does not depend on the other files. */
+/* Transcribes files with the same options, batch_size at once unless they have clips without
+ * `vad`. Results come in order. A file that cannot be read does not stop the others. A transcript
+ * does not depend on the other files. */
 VESPER_API vesper_status vesper_whisper_transcribe_files(vesper_whisper* whisper,
                                                          const char* const* paths, size_t n_paths,
                                                          const vesper_transcribe_options* options,

@@ -183,7 +183,7 @@ class WhisperModel(Closable):
                          **options: Any) -> list[Transcript | Error]:
         """Transcribes files with the options of transcribe(); those that fail have their error.
 
-        With vad_filter and a batch_size above 1, speech of several files is decoded at once.
+        batch_size files are decoded at once, with vad_filter also several parts of one.
 
         >>> [transcript.language for transcript in model.transcribe_files(["talk.wav"])]
         ['en']

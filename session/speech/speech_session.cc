@@ -204,20 +204,30 @@ struct SpeechSession::State {
     return MelSpectrogram(static_cast<int>(model.n_mels()), model.mel_filters());
   }
 
-  MelSpectrogram log_mel(SampleReader reader, const SpeechEvents& events) const {
+  MelSpectrogram log_mel(SampleReader reader,
+                         const std::function<void(double)>& on_progress) const {
     return read_log_mel(std::move(reader), static_cast<int>(model.n_mels()), model.mel_filters(),
-                        [&](double) { check_cancelled(events); });
+                        on_progress);
   }
 
-  // The speech of a recording, within the clips if there are any.
-  ExtractedSpeech read_speech(SampleReader reader, const SpeechOptions& speech,
-                              const std::function<void(double)>& on_progress) {
-    return extract_speech(std::move(reader), empty_mel(), *vad, *speech.vad,
-                          speech.decoding.clip_timestamps, on_progress);
+  // What is decoded of a recording: its speech, within the clips if there are any; without
+  // SpeechOptions::vad everything, and the segments are empty if the VAD model is not asked.
+  ExtractedSpeech read_recording(SampleReader reader, const SpeechOptions& speech,
+                                 const std::function<void(double)>& on_progress) {
+    if (speech.vad) {
+      return extract_speech(std::move(reader), empty_mel(), *vad, *speech.vad,
+                            speech.decoding.clip_timestamps, on_progress);
+    }
+    if (asks_vad(speech)) {
+      return detect_speech(std::move(reader), empty_mel(), *vad, kAnySpeech, {}, on_progress);
+    }
+    MelSpectrogram mel = log_mel(std::move(reader), on_progress);
+    const double duration_s = static_cast<double>(mel.content_frames()) / kMelFramesPerSecond;
+    return {std::move(mel), {}, duration_s, {}};
   }
-  ExtractedSpeech read_speech(SampleReader reader, const SpeechOptions& speech,
-                              const SpeechEvents& events) {
-    return read_speech(std::move(reader), speech, [&](double) { check_cancelled(events); });
+  ExtractedSpeech read_recording(SampleReader reader, const SpeechOptions& speech,
+                                 const SpeechEvents& events) {
+    return read_recording(std::move(reader), speech, [&](double) { check_cancelled(events); });
   }
 
   // For the thread of a JobQueue, which `speech` outlives.
@@ -229,7 +239,7 @@ struct SpeechSession::State {
             speech.decoding.clip_timestamps, check);
       }
       std::vector<ExtractedSpeech> one;
-      one.push_back(read_speech(std::move(readers[0]), speech, [&](double) { check(); }));
+      one.push_back(read_recording(std::move(readers[0]), speech, [&](double) { check(); }));
       return one;
     };
   }
@@ -262,38 +272,40 @@ struct SpeechSession::State {
   Transcript transcribe_reader(SampleReader reader, const SpeechOptions& speech,
                                const SpeechEvents& events, const OnSegment& on_segment,
                                const OnProgress& on_progress) {
-    if (!speech.vad && asks_vad(speech)) {
-      const ExtractedSpeech heard = detect_speech(std::move(reader), empty_mel(), *vad, kAnySpeech,
-                                                  {}, [&](double) { check_cancelled(events); });
-      return transcribe_recording(model, heard.mel, speech.decoding, on_segment, on_progress,
-                                  heard.segments);
-    }
+    const ExtractedSpeech read = read_recording(std::move(reader), speech, events);
     if (!speech.vad) {
-      const MelSpectrogram mel = log_mel(std::move(reader), events);
-      return transcribe_recording(model, mel, speech.decoding, on_segment, on_progress);
+      return transcribe_recording(model, read.mel, speech.decoding, on_segment, on_progress,
+                                  speech_of(read, speech));
     }
-    const ExtractedSpeech kept = read_speech(std::move(reader), speech, events);
     const DecodingSettings settings = without_clips(speech.decoding);
-    const SpeechMap map = map_of(kept, speech);
+    const SpeechMap map = map_of(read, speech);
     return map.transcript(
         options.batch_size > 1
-            ? transcribe_segments(model, kept.mel, segments_of(kept), settings,
+            ? transcribe_segments(model, read.mel, segments_of(read), settings,
                                   map.on_segment(on_segment), map.on_progress(on_progress))
-            : transcribe_recording(model, kept.mel, settings, map.on_segment(on_segment),
-                                   map.on_progress(on_progress),
-                                   std::vector{SpeechSegment{0, kept.mel.content_frames()}}));
+            : transcribe_recording(model, read.mel, settings, map.on_segment(on_segment),
+                                   map.on_progress(on_progress), whole(read)));
+  }
+
+  static std::vector<SpeechSegment> whole(const ExtractedSpeech& read) {
+    return {{0, read.mel.content_frames()}};
+  }
+  // The speech in a recording that is decoded whole, if the VAD model is asked.
+  std::optional<std::vector<SpeechSegment>> speech_of(const ExtractedSpeech& read,
+                                                      const SpeechOptions& speech) const {
+    return asks_vad(speech) ? std::optional(read.segments) : std::nullopt;
   }
 
   BatchRecording batch_recording(OpenedJob opened, const SpeechOptions& speech) {
     auto shared = std::make_shared<BatchJob>(std::move(opened.job));
     BatchRecording recording;
-    std::shared_ptr<ExtractedSpeech> kept;
+    std::shared_ptr<ExtractedSpeech> read;
     try {
       const SpeechEvents& events = shared->job.events;
-      kept = std::make_shared<ExtractedSpeech>(
+      read = std::make_shared<ExtractedSpeech>(
           opened.speech   ? opened.speech->get([&] { check_cancelled(events); })
-          : opened.reader ? read_speech(std::move(*opened.reader), speech, events)
-                          : read_speech(open_audio(shared->job.input), speech, events));
+          : opened.reader ? read_recording(std::move(*opened.reader), speech, events)
+                          : read_recording(open_audio(shared->job.input), speech, events));
     } catch (const std::exception&) {
       // There is nothing to decode. on_failure is called when its turn comes.
       shared->error = std::current_exception();
@@ -303,16 +315,24 @@ struct SpeechSession::State {
       recording.on_end = [shared](const Transcript&) { shared->end({}); };
       return recording;
     }
-    const SpeechMap map = map_of(*kept, speech);
-    recording.mel = {kept, &kept->mel};
-    recording.segments = segments_of(*kept);
-    recording.on_segment =
-        map.on_segment([shared](const Segment& segment) { shared->segment(segment); });
-    recording.on_progress = map.on_progress(
-        [shared](double done_s, double total_s) { shared->progress(done_s, total_s); });
+    recording.mel = {read, &read->mel};
     recording.is_cancelled = [shared] { return shared->is_cancelled(); };
-    recording.on_end = [shared, map](Transcript transcript) {
-      shared->end(map.transcript(std::move(transcript)));
+    recording.on_segment = [shared](const Segment& segment) { shared->segment(segment); };
+    recording.on_progress = [shared](double done_s, double total_s) {
+      shared->progress(done_s, total_s);
+    };
+    recording.on_end = [shared](const Transcript& transcript) { shared->end(transcript); };
+    if (!speech.vad) {
+      recording.parts = whole(*read);
+      recording.speech = speech_of(*read, speech);
+      return recording;
+    }
+    recording.speech = recording.parts = segments_of(*read);
+    const SpeechMap map = map_of(*read, speech);
+    recording.on_segment = map.on_segment(std::move(recording.on_segment));
+    recording.on_progress = map.on_progress(std::move(recording.on_progress));
+    recording.on_end = [map, end = std::move(recording.on_end)](Transcript transcript) {
+      end(map.transcript(std::move(transcript)));
     };
     return recording;
   }
@@ -361,10 +381,13 @@ void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>
                                     const SpeechOptions& options, const ManyOptions& many) {
   state_->check(options);
   const bool is_mixed = options.channels == Channels::kMix;
-  const bool in_batches = options.vad && state_->options.batch_size > 1 && is_mixed;
-  const bool extracts_ahead = in_batches && state_->vad_device;
+  // Without VAD the clips of a recording follow one another: there is previous text.
+  const bool in_batches = state_->options.batch_size > 1 && is_mixed &&
+                          (options.vad || options.decoding.clip_timestamps.empty());
+  const bool uses_vad = options.vad || state_->asks_vad(options);
+  const bool extracts_ahead = in_batches && (state_->vad_device || !uses_vad);
   JobQueue jobs(next, many.in_order, extracts_ahead ? state_->extract_from(options) : ExtractFrom(),
-                extracts_ahead ? state_->vad->n_together() : 1);
+                extracts_ahead && options.vad ? state_->vad->n_together() : 1);
   if (in_batches) {
     const auto next_recording = [&]() -> std::optional<BatchRecording> {
       std::optional<OpenedJob> job = jobs.take();
@@ -428,11 +451,12 @@ std::vector<LanguageProbability> SpeechSession::detect_languages(const AudioInpu
   check_samples(input);
   AudioReader reader = open_audio(input);
   if (options.vad) {
-    const ExtractedSpeech kept = state_->read_speech(std::move(reader), options, events);
+    const ExtractedSpeech kept = state_->read_recording(std::move(reader), options, events);
     return vesper::detect_languages(state_->model, kept.mel, without_clips(options.decoding));
   }
-  return vesper::detect_languages(state_->model, state_->log_mel(std::move(reader), events),
-                                  options.decoding);
+  const MelSpectrogram mel =
+      state_->log_mel(std::move(reader), [&](double) { check_cancelled(events); });
+  return vesper::detect_languages(state_->model, mel, options.decoding);
 }
 
 std::vector<TimeRange> SpeechSession::find_speech(const AudioInput& input,

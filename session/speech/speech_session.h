@@ -136,9 +136,10 @@ class SpeechSession {
 
   // Transcribes many recordings with the same options. `next` is called when there is room for
   // another recording, and returns none at the end; a file is read while the previous recordings
-  // are decoded, and on a GPU the speech of up to 32 files of a batch is extracted. A transcript
-  // does not depend on the other recordings. With VAD and a batch size above 1, windows of several
-  // speech segments and recordings are decoded together, unless channels are split.
+  // are decoded, and on a GPU the speech of up to 32 files of a batch is extracted. With a batch size
+  // above 1, windows of several recordings are decoded together, with VAD also of several speech
+  // segments of one, unless channels are split or there are clips without VAD. A transcript does
+  // not depend on the other recordings, except for last bits if they end in any order.
   void transcribe_many(const std::function<std::optional<SpeechJob>()>& next,
                        const SpeechOptions& options = {}, const ManyOptions& many = {});
 

@@ -325,8 +325,6 @@ TEST_F(TranscribeProgram, PassesVadOptionsAndModel) {
                 .out,
             "model=silero-vad threshold=0.6 min_speech=100 min_silence=500 max_speech=20 pad=30 "
             "batch=8\n");
-  expect_failure(transcribe({"--batch-size", "2", "s.wav"}), 2,
-                 "--batch-size: expected together with --vad");
   expect_failure(transcribe({"--vad-pad-ms", "30", "s.wav"}), 2,
                  "--vad-pad-ms: expected together with --vad");
   expect_failure(transcribe({"--vad", "--vad-threshold", "2", "s.wav"}), 2,

@@ -114,10 +114,11 @@ class BatchTranscriber : public testing::Test {
     return transcribe_segments(model, mel_, segments, settings_, {}, {});
   }
   // These segments of the made recording.
-  BatchRecording recording(std::vector<SpeechSegment> segments,
+  BatchRecording recording(const std::vector<SpeechSegment>& segments,
                            std::function<void(Transcript)> on_end = {}) const {
     return {.mel = {std::shared_ptr<const void>(), &mel_},
-            .segments = std::move(segments),
+            .parts = segments,
+            .speech = segments,
             .on_segment = {},
             .on_progress = {},
             .on_end = std::move(on_end)};
@@ -426,7 +427,8 @@ TEST_F(BatchTranscriber, RecordingsInABatchEqualEachAlone) {
       most_open = std::max(most_open, n_given - found.size());
       return BatchRecording{
           .mel = {std::shared_ptr<const void>(), &mel_},
-          .segments = recordings[recording],
+          .parts = recordings[recording],
+          .speech = recordings[recording],
           .on_segment =
               [&, recording](const Segment& segment) {
                 EXPECT_EQ(found.size(), recording);
@@ -518,6 +520,53 @@ TEST_F(BatchTranscriber, RecordingsTakeTurnsIfTheyNeedNotEndInOrder) {
   }
 }
 
+TEST_F(BatchTranscriber, TheRecordingWithTheLeastAudioLeftIsNextIfTheyTakeTurns) {
+  WhisperModel model = load(1);
+  const std::vector<std::vector<SpeechSegment>> recordings = {{{0, 600}}, {{0, 100}}, {{0, 500}}};
+  std::vector<size_t> ended;
+  size_t n_given = 0;
+  transcribe_batch(model, settings_,
+                   [&]() -> std::optional<BatchRecording> {
+                     if (n_given == recordings.size()) return std::nullopt;
+                     const size_t i = n_given++;
+                     return recording(recordings[i],
+                                      [&, i](const Transcript&) { ended.push_back(i); });
+                   },
+                   {.in_order = false});
+  EXPECT_EQ(ended.front(), 1u);
+  EXPECT_EQ(std::set(ended.begin(), ended.end()).size(), recordings.size());
+}
+
+// The windows of a whole recording have the previous text as their prompt.
+TEST_F(BatchTranscriber, WholeRecordingsHaveTheTextOfEachAlone) {
+  settings_.condition_on_previous_text = true;
+  WhisperModel batch = load(2), sequential = load(1);
+  const std::vector<uint64_t> lengths = {900, 350, 0, 600};  // frames
+  for (const bool in_order : {true, false}) {
+    std::vector<Transcript> found(lengths.size());
+    size_t n_given = 0;
+    transcribe_batch(batch, settings_,
+                     [&]() -> std::optional<BatchRecording> {
+                       if (n_given == lengths.size()) return std::nullopt;
+                       Transcript& to = found[n_given];
+                       BatchRecording whole =
+                           recording({{0, lengths[n_given++]}},
+                                     [&to](Transcript transcript) { to = std::move(transcript); });
+                       whole.speech.reset();
+                       return whole;
+                     },
+                     {.in_order = in_order});
+    for (size_t i = 0; i < lengths.size(); ++i) {
+      SCOPED_TRACE(i);
+      DecodingSettings clip = settings_;
+      clip.clip_timestamps = {0, static_cast<double>(lengths[i]) / 100};
+      const Transcript alone = transcribe_recording(sequential, mel_, clip, {}, {});
+      expect_equal(found[i].segments, alone.segments);
+      EXPECT_EQ(alone.segments.empty(), lengths[i] == 0);
+    }
+  }
+}
+
 TEST_F(BatchTranscriber, ACancelledRecordingEndsAfterTheWindowsThatRun) {
   auto owned = std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
   ObservedDevice& device = *owned;
@@ -531,7 +580,8 @@ TEST_F(BatchTranscriber, ACancelledRecordingEndsAfterTheWindowsThatRun) {
       const bool is_first = n_given == 1;
       return BatchRecording{
           .mel = {std::shared_ptr<const void>(), &mel_},
-          .segments = is_first ? speech_segments_ : std::vector<SpeechSegment>{{0, 100}},
+          .parts = is_first ? speech_segments_ : std::vector<SpeechSegment>{{0, 100}},
+          .speech = {},
           .on_segment = {},
           .on_progress = {},
           .on_end = [&](const Transcript&) { ++n_ended; },

@@ -2,6 +2,7 @@
 // another thread extracts the speech of the next recording while one is decoded.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -68,24 +69,58 @@ class BatchOfRecordings : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(BatchOfRecordings, HasTheWindowsOfEachAlone) {
-  std::vector<std::string> paths, expected, found;
-  for (uint32_t seed = 1; seed <= 4; ++seed) {
-    paths.push_back(recording(seed));
-    expected.push_back(windows_of(session_->transcribe({.path = paths.back()}, options_)));
-  }
-  EXPECT_NE(expected[0], expected[1]);
-  size_t i = 0;
+  std::vector<std::string> paths;
+  for (const uint32_t seed : {1u, 7u, 2u, 12u}) paths.push_back(recording(seed));
+  const auto check = [&] {
+    std::vector<std::string> expected, found;
+    for (const std::string& path : paths) {
+      expected.push_back(windows_of(session_->transcribe({.path = path}, options_)));
+    }
+    EXPECT_NE(expected[0], expected[1]);
+    uint32_t most_together = 0;
+    size_t i = 0;
+    session_->transcribe_many(
+        [&]() -> std::optional<SpeechJob> {
+          if (i == paths.size()) return std::nullopt;
+          SpeechJob job{.input = {.path = paths[i++]}};
+          job.on_done = [&](const Transcript& transcript) {
+            found.push_back(windows_of(transcript));
+          };
+          return job;
+        },
+        options_, {.on_round = [&](uint32_t n_windows) {
+          most_together = std::max(most_together, n_windows);
+        }});
+    EXPECT_EQ(found, expected);
+    return most_together;
+  };
+  EXPECT_EQ(check(), 2u);
+  // Whole recordings, of up to three windows; the VAD model decides if speech is in doubt.
+  options_.vad.reset();
+  EXPECT_EQ(check(), 2u);
+  // Without one, recordings are read by another thread, and the batch does not wait for them.
+  session_->load_vad({});
+  check();
+}
+
+TEST_P(BatchOfRecordings, ClipsOfARecordingFollowOneAnother) {
+  options_.vad.reset();
+  options_.decoding.clip_timestamps = {0, 2, 3, 4};
+  const std::string path = recording(4);
+  const std::string expected = windows_of(session_->transcribe({.path = path}, options_));
+  std::vector<std::string> found;
+  int n_given = 0;
   session_->transcribe_many(
       [&]() -> std::optional<SpeechJob> {
-        if (i == paths.size()) return std::nullopt;
-        SpeechJob job{.input = {.path = paths[i++]}};
+        if (n_given++ == 2) return std::nullopt;
+        SpeechJob job{.input = {.path = path}};
         job.on_done = [&](const Transcript& transcript) {
           found.push_back(windows_of(transcript));
         };
         return job;
       },
       options_);
-  EXPECT_EQ(found, expected);
+  EXPECT_EQ(found, (std::vector{expected, expected}));
 }
 
 TEST_P(BatchOfRecordings, LosesOnlyRecordingsThatFailOrAreCancelled) {
