@@ -59,15 +59,14 @@ ExtractedSpeech extract_speech(SampleReader reader, MelSpectrogram mel, SileroVa
 }
 
 std::vector<ExtractedSpeech> extract_speech_together(
-    std::vector<SampleReader> readers, const std::function<MelSpectrogram()>& empty_mel,
-    SileroVad& vad, const SpeechSettings& settings, std::span<const double> clips_s,
-    const std::function<void()>& check) {
-  const size_t n = readers.size();
+    std::vector<RecordingToExtract> recordings, const std::function<MelSpectrogram()>& empty_mel,
+    SileroVad& vad, const std::function<void()>& check) {
+  const size_t n = recordings.size();
   std::vector<std::vector<float>> samples(n);
   std::vector<std::optional<MelSpectrogram>> mels(n);
   run_tasks(n, /*n_threads=*/0, [&](size_t i) {
     check();
-    samples[i] = read_samples(std::move(readers[i]));
+    samples[i] = read_samples(std::move(recordings[i].reader));
     mels[i] = empty_mel();
     mels[i]->push(samples[i].data(), samples[i].size());
     mels[i]->finish();
@@ -76,7 +75,8 @@ std::vector<ExtractedSpeech> extract_speech_together(
   std::vector<ExtractedSpeech> extracted;
   for (size_t i = 0; i < n; ++i) {
     extracted.push_back(segmented(*std::move(mels[i]), std::move(probabilities[i]),
-                                  samples[i].size(), settings, clips_s));
+                                  samples[i].size(), recordings[i].settings,
+                                  recordings[i].clips_s));
     keep_segments(extracted.back());
   }
   return extracted;

@@ -36,10 +36,14 @@ ExtractedSpeech extract_speech(SampleReader reader, MelSpectrogram mel, SileroVa
 // extract_speech() for up to vad.n_together() short recordings, whose samples are in memory
 // meanwhile. They are read on several threads, which call `check` before each, and their
 // probabilities of speech are computed side by side. An error of one is thrown for all.
+struct RecordingToExtract {
+  SampleReader reader;
+  const SpeechSettings& settings;
+  std::span<const double> clips_s;
+};
 std::vector<ExtractedSpeech> extract_speech_together(
-    std::vector<SampleReader> readers, const std::function<MelSpectrogram()>& empty_mel,
-    SileroVad& vad, const SpeechSettings& settings, std::span<const double> clips_s,
-    const std::function<void()>& check);
+    std::vector<RecordingToExtract> recordings, const std::function<MelSpectrogram()>& empty_mel,
+    SileroVad& vad, const std::function<void()>& check);
 
 // extract_speech(), but `mel` is of the whole recording.
 ExtractedSpeech detect_speech(SampleReader reader, MelSpectrogram mel, SileroVad& vad,

@@ -54,12 +54,15 @@ class Batch {
   };
 
   struct Open {
-    Open(const WindowDecoder& windows, BatchRecording from)
-        : source(std::move(from)), recording(windows, *source.mel) {
+    Open(const WindowDecoder& of_batch, BatchRecording from)
+        : source(std::move(from)),
+          windows(source.windows ? *source.windows : of_batch),
+          recording(windows, *source.mel) {
       recording.state.speech = source.speech;
     }
 
     BatchRecording source;
+    const WindowDecoder& windows;
     RecordingWindows recording;
     std::vector<Track> tracks;       // not resized while pointers to its elements exist
     size_t n_emitted = 0;            // tracks whose segments were all emitted
@@ -103,7 +106,7 @@ class Batch {
   };
 
   bool needs_language(const Open& open) const {
-    return !open.recording.state.language_is_found && !windows_.follows_languages();
+    return !open.recording.state.language_is_found && !open.windows.follows_languages();
   }
 
   // Decodes windows at the first temperature until there are none, or too many have failed.
@@ -162,7 +165,8 @@ class Batch {
     decoder_.begin(windows.size() * n, search_of(settings_, temperatures.front()));
     uint32_t slot = 0;
     for (Tried& window : windows) {
-      const uint32_t seed = window_seed(settings_.seed, window.taken.track->cursor.seek);
+      const uint32_t seed =
+          window_seed(window.taken.of->windows.settings().seed, window.taken.track->cursor.seek);
       for (size_t i = 0; i < n; ++i) {
         window.task.seed = attempt_seed(seed, attempt + i);
         decoder_.start(slot++, window.task, search_of(settings_, temperatures[i]));
@@ -198,17 +202,19 @@ class Batch {
   }
 
   WindowResult judge(DecodeResult result, double temperature, const Taken& taken) const {
-    return windows_.judge(std::move(result), temperature,
-                          windows_.has_speech(taken.of->recording.state, taken.track->cursor));
+    const WindowDecoder& windows = taken.of->windows;
+    return windows.judge(std::move(result), temperature,
+                         windows.has_speech(taken.of->recording.state, taken.track->cursor));
   }
 
   // Ends a window with its best attempt.
   void end(Tried window) {
     const Taken& taken = window.taken;
-    ended_.push_back({taken,
-                      windows_.cut(taken.of->recording.state, taken.track->cursor,
-                                   std::move(window.attempts).result(), window.task.window),
-                      window.task.window});
+    ended_.push_back(
+        {taken,
+         taken.of->windows.cut(taken.of->recording.state, taken.track->cursor,
+                               std::move(window.attempts).result(), window.task.window),
+         window.task.window});
   }
 
   void report_round(size_t n_windows) const {
@@ -250,7 +256,7 @@ class Batch {
     Open& open = *open_.back();
     for (const SpeechSegment& part : open.source.parts) {
       if (part.begin >= part.end) continue;
-      WindowCursor cursor = windows_.cursor(open.recording.state, part.begin, part.end);
+      WindowCursor cursor = open.windows.cursor(open.recording.state, part.begin, part.end);
       cursor.is_first = open.tracks.empty();
       cursor.last_speech_s = static_cast<double>(part.begin) * kFrameSeconds;
       open.tracks.push_back({std::move(cursor), part.speech_end});
@@ -308,15 +314,16 @@ class Batch {
       drop_windows(open);
       return false;
     }
+    const WindowDecoder& windows = open.windows;
     bool is_guess = false;
     if (open.is_taken()) {
       // Sequential windows.
-      if (windows_.follows_languages()) return false;
+      if (windows.follows_languages()) return false;
       is_guess = needs_language(open);
       if (is_guess && !may_guess_language(open)) return false;
     }
     for (Track& track : open.tracks) {
-      if (windows_.follows_languages() && !track.cursor.is_at_end()) {
+      if (windows.follows_languages() && !track.cursor.is_at_end()) {
         // Finding language changes uses the whole decoder.
         track.is_taken = true;
         alone_.push_back({&open, &track});
@@ -331,11 +338,11 @@ class Batch {
         if (!encode(open, track)) continue;
         const uint32_t window = std::exchange(track.encoded, {}).value();
         set_language(open, track);
-        if (!is_guess) windows_.detect_language(open.recording.state, track.cursor, slot, window);
-        DecodeTask task = windows_.task(track.cursor);
+        if (!is_guess) windows.detect_language(open.recording.state, track.cursor, slot, window);
+        DecodeTask task = windows.task(track.cursor);
         task.window = window;
-        task.speech_end = speech_end_in_window(track);
-        task.seed = attempt_seed(window_seed(settings_.seed, track.cursor.seek), 0);
+        task.speech_end = speech_end_in_window(windows, track);
+        task.seed = attempt_seed(window_seed(windows.settings().seed, track.cursor.seek), 0);
         track.is_taken = true;
         slots_[slot] = {.taken = {&open, &track}, .is_guess = is_guess, .task = std::move(task)};
         start(slot);
@@ -374,7 +381,7 @@ class Batch {
   bool may_guess_language(const Open& open) const {
     return !open.has_guessed_wrong && is_detecting_language(open) &&
            open.recording.state.transcript.language_probability >=
-               settings_.language_detection_threshold;
+               open.windows.settings().language_detection_threshold;
   }
 
   // Takes the results of correct language guesses. If the deciding window had no speech, its
@@ -443,11 +450,12 @@ class Batch {
 
   // The earliest timestamp that may end the next window; 0: any. A model often omits the last
   // sentence of a window as if the window cut it, but speech segments are not cut.
-  uint32_t speech_end_in_window(const Track& track) const {
+  static uint32_t speech_end_in_window(const WindowDecoder& windows, const Track& track) {
+    const WindowPolicy& policy = windows.settings().policy;
     // Timestamps and the end of speech are inexact.
-    const uint64_t begin = track.cursor.seek + settings_.policy.speech_end_slack_frames;
-    if (!settings_.policy.hold_until_speech_ends || track.speech_end <= begin ||
-        track.cursor.end - track.cursor.seek > windows_.model().n_frames()) {
+    const uint64_t begin = track.cursor.seek + policy.speech_end_slack_frames;
+    if (!policy.hold_until_speech_ends || track.speech_end <= begin ||
+        track.cursor.end - track.cursor.seek > windows.model().n_frames()) {
       return 0;
     }
     return static_cast<uint32_t>((track.speech_end - begin) / kFramesPerTimestamp);
@@ -457,12 +465,13 @@ class Batch {
   void take(uint32_t index) {
     Slot& slot = slots_[index];
     if (slot.taken.of == nullptr) return;
-    WindowResult result = judge(decoder_.result(index), settings_.temperatures.front(), slot.taken);
+    const DecodingSettings& settings = slot.taken.of->windows.settings();
+    WindowResult result = judge(decoder_.result(index), settings.temperatures.front(), slot.taken);
     // Waiting for the end of speech is the most frequent cause of a failure.
-    if (!passes(result, settings_) && std::exchange(slot.task.speech_end, 0) > 0) {
+    if (!passes(result, settings) && std::exchange(slot.task.speech_end, 0) > 0) {
       return start(index);
     }
-    Tried window{std::exchange(slot.taken, {}), std::move(slot.task), WindowAttempts(settings_)};
+    Tried window{std::exchange(slot.taken, {}), std::move(slot.task), WindowAttempts(settings)};
     const bool is_decided = window.attempts.take(std::move(result));
     settle(std::move(window), is_decided);
   }
@@ -479,8 +488,8 @@ class Batch {
     for (Ended& ended : std::exchange(ended_, {})) {
       const TokenAlignment* const words = ended.cut.words ? &*next++ : nullptr;
       const Taken& taken = ended.taken;
-      finish(taken, windows_.advance(taken.of->recording.state, taken.track->cursor,
-                                     std::move(ended.cut), words));
+      finish(taken, taken.of->windows.advance(taken.of->recording.state, taken.track->cursor,
+                                              std::move(ended.cut), words));
       free_windows_.push_back(ended.window);
     }
   }
@@ -491,7 +500,7 @@ class Batch {
     WindowCursor& cursor = taken.track->cursor;
     if (taken.of->recording.encode_next(cursor)) {
       const WindowResult result = taken.of->recording.decode(cursor);
-      finish(taken, windows_.advance(taken.of->recording.state, cursor, result, 0));
+      finish(taken, taken.of->windows.advance(taken.of->recording.state, cursor, result, 0));
     } else {
       taken.track->is_taken = false;
     }
@@ -521,12 +530,12 @@ class Batch {
   }
 
   // Returns whether all segments of the recording are emitted.
-  bool emit(Open& open) const {
+  static bool emit(Open& open) {
     for (; open.n_emitted < open.tracks.size(); ++open.n_emitted) {
       Track& track = open.tracks[open.n_emitted];
       for (Segment& segment : std::exchange(track.segments, {})) {
-        windows_.emit_segment(open.recording.state.transcript, std::move(segment),
-                              open.source.on_segment);
+        open.windows.emit_segment(open.recording.state.transcript, std::move(segment),
+                                  open.source.on_segment);
       }
       if (!track.cursor.is_at_end()) break;
     }
@@ -541,8 +550,8 @@ class Batch {
     open.source.on_progress(total_s - left_s, total_s);
   }
 
-  void end(Open& open) const {
-    Transcript transcript = windows_.finish(std::move(open.recording.state));
+  static void end(Open& open) {
+    Transcript transcript = open.windows.finish(std::move(open.recording.state));
     if (open.source.on_end) open.source.on_end(std::move(transcript));
   }
 

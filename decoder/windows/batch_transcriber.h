@@ -31,6 +31,9 @@ struct BatchRecording {
   std::function<void(Transcript)> on_end;
   // Asked before each window: if true, no other window of the recording is decoded.
   std::function<bool()> is_cancelled = {};
+  // With the settings of the recording; null: those of the batch. Temperatures, search, suppressed
+  // tokens and language detection segments are the batch's.
+  std::shared_ptr<const WindowDecoder> windows = {};
 };
 using NextRecording = std::function<std::optional<BatchRecording>()>;
 // Called before every few steps with the number of windows that are decoded together in them.

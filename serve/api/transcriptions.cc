@@ -107,7 +107,6 @@ struct SpeechRequest {
   SpeechHost* host = nullptr;
   std::shared_ptr<UniqueFd> file;
   SpeechOptions options;
-  std::string options_key;
   std::string format = "json";
   bool is_streamed = false, wants_words = false, wants_segments = false;
 };
@@ -182,17 +181,6 @@ SpeechRequest read_request(const ApiRequest& request, bool translates) {
   asked.is_streamed = fields.boolean("stream").value_or(false);
   read_chunking(fields, asked.options);
   fields.check_all_used();
-  const Json key = {decoding.language,
-                    decoding.translate,
-                    decoding.initial_prompt,
-                    decoding.hotwords,
-                    decoding.temperatures,
-                    decoding.word_timestamps,
-                    asked.options.vad.has_value(),
-                    asked.options.vad ? asked.options.vad->threshold : 0,
-                    asked.options.vad ? asked.options.vad->speech_pad_ms : 0,
-                    asked.options.vad ? asked.options.vad->min_silence_duration_ms : 0};
-  asked.options_key = dump_json(key);
   return asked;
 }
 
@@ -299,8 +287,7 @@ void run(const ApiRequest& request, bool translates) {
   RecordingJob job{.file = asked.file,
                    .reader = {.max_s = request.limits.max_audio_s,
                               .max_decoding_s = request.limits.max_decoding_s},
-                   .options = asked.options,
-                   .options_key = asked.options_key,
+                   .options = std::make_shared<SpeechOptions>(asked.options),
                    .sender = EventSender<SpeechEvent>(events)};
   if (::lseek(asked.file->get(), 0, SEEK_SET) != 0) {
     throw ApiError(500, "cannot read the upload again");

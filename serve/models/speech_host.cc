@@ -22,19 +22,20 @@ bool SpeechHost::push(const std::string& client, RecordingJob job) {
 
 void SpeechHost::run_jobs(SpeechSession& session, JobQueue<RecordingJob>& queue,
                           RecordingJob first) {
-  const SpeechOptions options = first.options;
-  const std::string key = first.options_key;
+  SpeechOptions options;
+  options.decoding.temperatures = first.options->decoding.temperatures;
   std::optional<RecordingJob> next = std::move(first);
   const auto next_job = [&]() -> std::optional<SpeechJob> {
     for (;;) {
       std::optional<RecordingJob> job =
           next ? std::exchange(next, std::nullopt) : queue.pop_if([&](const RecordingJob& waiting) {
-            return waiting.options_key == key;
+            return waiting.options->decoding.temperatures == options.decoding.temperatures;
           });
       if (!job) return std::nullopt;
       if (job->sender.is_cancelled()) continue;
       SpeechJob run;
       run.input = {.path = "the upload", .reader = job->reader, .descriptor = job->file->get()};
+      run.options = job->options;
       run.events.on_segment = [sender = job->sender](const Segment& segment) {
         sender.push(SegmentDone{segment});
       };

@@ -1,5 +1,5 @@
 // A Whisper model of the server. In: recordings of many connections. Out: segments and transcripts.
-// Recordings with equal options are decoded in one call, with VAD in batches.
+// Recordings with equal temperatures are decoded in one call, in batches.
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,7 @@ using SpeechEvent = std::variant<SegmentDone, TranscriptDone, JobFailed>;
 struct RecordingJob {
   std::shared_ptr<UniqueFd> file = {};  // read from its beginning
   ReaderOptions reader = {};
-  SpeechOptions options = {};
-  std::string options_key = {};  // equal for equal options
+  std::shared_ptr<const SpeechOptions> options = {};
   EventSender<SpeechEvent> sender;
 };
 

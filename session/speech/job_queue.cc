@@ -64,7 +64,7 @@ void JobQueue::read(OpenedJob& job) {
   if (!extractor_) {
     if (!job.reader) job.reader = begin_reading(input);
   } else if (is_recorded(input)) {
-    job.speech = extractor_->add(input, std::exchange(job.reader, std::nullopt));
+    job.speech = extractor_->add(input, std::exchange(job.reader, std::nullopt), job.job.options);
   }
 }
 

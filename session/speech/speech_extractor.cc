@@ -12,8 +12,9 @@
 namespace vesper {
 
 struct SpeechExtractor::Recording {
-  Recording(const AudioInput& given, std::optional<SampleReader> given_reader)
-      : input(given), reader(std::move(given_reader)) {}
+  Recording(const AudioInput& given, std::optional<SampleReader> given_reader,
+            std::shared_ptr<const SpeechOptions> given_options)
+      : input(given), reader(std::move(given_reader)), options(std::move(given_options)) {}
 
   // Throws the errors of open_audio().
   void open() {
@@ -34,6 +35,7 @@ struct SpeechExtractor::Recording {
 
   const AudioInput input;
   std::optional<SampleReader> reader;
+  const std::shared_ptr<const SpeechOptions> options;
   std::promise<ExtractedSpeech> speech;
   std::atomic<bool> is_abandoned = false;
 };
@@ -53,9 +55,10 @@ SpeechExtractor::~SpeechExtractor() {
   thread_.join();
 }
 
-std::unique_ptr<SpeechExtractor::Speech> SpeechExtractor::add(const AudioInput& input,
-                                                              std::optional<SampleReader> reader) {
-  auto recording = std::make_shared<Recording>(input, std::move(reader));
+std::unique_ptr<SpeechExtractor::Speech> SpeechExtractor::add(
+    const AudioInput& input, std::optional<SampleReader> reader,
+    std::shared_ptr<const SpeechOptions> options) {
+  auto recording = std::make_shared<Recording>(input, std::move(reader), std::move(options));
   auto speech = std::make_unique<Speech>(*this, recording);
   {
     const std::lock_guard lock(mutex_);
@@ -92,12 +95,12 @@ double SpeechExtractor::extract(std::span<const std::shared_ptr<Recording>> reco
   double duration_s = 0;
   try {
     check();
-    std::vector<SampleReader> readers;
+    std::vector<OpenRecording> open;
     for (const auto& recording : recordings) {
       recording->open();
-      readers.push_back(*std::exchange(recording->reader, std::nullopt));
+      open.push_back({*std::exchange(recording->reader, std::nullopt), recording->options});
     }
-    std::vector<ExtractedSpeech> extracted = extract_(std::move(readers), check);
+    std::vector<ExtractedSpeech> extracted = extract_(std::move(open), check);
     for (size_t i = 0; i < recordings.size(); ++i) {
       duration_s += extracted[i].duration_s;
       recordings[i]->speech.set_value(std::move(extracted[i]));

@@ -20,10 +20,17 @@
 
 namespace vesper {
 
+struct SpeechOptions;
+
+struct OpenRecording {
+  SampleReader reader;
+  std::shared_ptr<const SpeechOptions> options;  // of SpeechJob
+};
+
 // The speech of one recording, or of several short ones. Calls `check` between parts of the work;
 // it throws if the speech is no longer needed.
-using ExtractFrom = std::function<std::vector<ExtractedSpeech>(std::vector<SampleReader> readers,
-                                                               const std::function<void()>& check)>;
+using ExtractFrom = std::function<std::vector<ExtractedSpeech>(
+    std::vector<OpenRecording> recordings, const std::function<void()>& check)>;
 
 class SpeechExtractor {
  public:
@@ -45,7 +52,8 @@ class SpeechExtractor {
 
   // Extracts the speech of `input` after that of all previous inputs. Samples and descriptors of
   // the input must stay while the Speech exists. `reader`: reads `input` already.
-  std::unique_ptr<Speech> add(const AudioInput& input, std::optional<SampleReader> reader = {});
+  std::unique_ptr<Speech> add(const AudioInput& input, std::optional<SampleReader> reader = {},
+                              std::shared_ptr<const SpeechOptions> options = {});
 
  private:
   struct Recording;

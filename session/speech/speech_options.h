@@ -28,7 +28,8 @@ struct SpeechSessionOptions {
   // DecodingSettings::beam_size and best_of. Both are 5 by default, as in openai-whisper.
   uint32_t max_candidates = 5;
   // Windows that are decoded in one batch, of several recordings; with SpeechOptions::vad also of
-  // several speech segments of one. 1: no batches. faster-whisper's BatchedInferencePipeline uses 8.
+  // several speech segments of one. 1: no batches. faster-whisper's BatchedInferencePipeline
+  // uses 8.
   uint32_t batch_size = 1;
   KvTypes kv_type = {};  // of keys and values; quantized ones need heads of a multiple of 32
   // A file or folder with a Silero VAD model; empty: none until load_vad(). The model is also used

@@ -230,17 +230,31 @@ struct SpeechSession::State {
     return read_recording(std::move(reader), speech, [&](double) { check_cancelled(events); });
   }
 
-  // For the thread of a JobQueue, which `speech` outlives.
-  ExtractFrom extract_from(const SpeechOptions& speech) {
-    return [&](std::vector<SampleReader> readers, const std::function<void()>& check) {
-      if (readers.size() > 1) {
+  // For the thread of a JobQueue, which `of_call` outlives.
+  ExtractFrom extract_from(const SpeechOptions& of_call) {
+    return [&](std::vector<OpenRecording> recordings, const std::function<void()>& check_wanted) {
+      const auto options_of = [&](const OpenRecording& recording) -> const SpeechOptions& {
+        return recording.options ? *recording.options : of_call;
+      };
+      for (const OpenRecording& recording : recordings) check(options_of(recording));
+      if (recordings.size() > 1 && std::ranges::all_of(recordings, [&](const auto& recording) {
+            return options_of(recording).vad.has_value();
+          })) {
+        std::vector<RecordingToExtract> extracted;
+        for (OpenRecording& recording : recordings) {
+          const SpeechOptions& own = options_of(recording);
+          extracted.push_back(
+              {std::move(recording.reader), *own.vad, own.decoding.clip_timestamps});
+        }
         return extract_speech_together(
-            std::move(readers), [this] { return empty_mel(); }, *vad, *speech.vad,
-            speech.decoding.clip_timestamps, check);
+            std::move(extracted), [this] { return empty_mel(); }, *vad, check_wanted);
       }
-      std::vector<ExtractedSpeech> one;
-      one.push_back(read_recording(std::move(readers[0]), speech, [&](double) { check(); }));
-      return one;
+      std::vector<ExtractedSpeech> extracted;
+      for (OpenRecording& recording : recordings) {
+        extracted.push_back(read_recording(std::move(recording.reader), options_of(recording),
+                                           [&](double) { check_wanted(); }));
+      }
+      return extracted;
     };
   }
 
@@ -296,11 +310,17 @@ struct SpeechSession::State {
     return asks_vad(speech) ? std::optional(read.segments) : std::nullopt;
   }
 
-  BatchRecording batch_recording(OpenedJob opened, const SpeechOptions& speech) {
+  BatchRecording batch_recording(OpenedJob opened, const SpeechOptions& of_call) {
     auto shared = std::make_shared<BatchJob>(std::move(opened.job));
+    const auto& own = shared->job.options;
+    const SpeechOptions& speech = own ? *own : of_call;
     BatchRecording recording;
     std::shared_ptr<ExtractedSpeech> read;
     try {
+      if (own) {
+        check(*own);
+        recording.windows = std::make_shared<WindowDecoder>(model, own->decoding);
+      }
       const SpeechEvents& events = shared->job.events;
       read = std::make_shared<ExtractedSpeech>(
           opened.speech   ? opened.speech->get([&] { check_cancelled(events); })
@@ -384,10 +404,9 @@ void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>
   // Without VAD the clips of a recording follow one another: there is previous text.
   const bool in_batches = state_->options.batch_size > 1 && is_mixed &&
                           (options.vad || options.decoding.clip_timestamps.empty());
-  const bool uses_vad = options.vad || state_->asks_vad(options);
-  const bool extracts_ahead = in_batches && (state_->vad_device || !uses_vad);
+  const bool extracts_ahead = in_batches && (state_->vad_device || !state_->vad);
   JobQueue jobs(next, many.in_order, extracts_ahead ? state_->extract_from(options) : ExtractFrom(),
-                extracts_ahead && options.vad ? state_->vad->n_together() : 1);
+                extracts_ahead && state_->vad ? state_->vad->n_together() : 1);
   if (in_batches) {
     const auto next_recording = [&]() -> std::optional<BatchRecording> {
       std::optional<OpenedJob> job = jobs.take();
@@ -403,6 +422,7 @@ void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>
   }
   while (std::optional<OpenedJob> opened = jobs.take()) {
     const SpeechJob& job = opened->job;
+    const SpeechOptions& own = job.options ? *job.options : options;
     if (job.on_start) job.on_start();
     SpeechEvents events = job.events;
     // The first progress comes when this recording has been read.
@@ -412,10 +432,13 @@ void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>
     };
     Transcript transcript;
     try {
-      transcript = opened->reader
-                       ? state_->transcribe_reader(std::move(*opened->reader), options, events,
-                                                   segment_event(events), progress_event(events))
-                       : transcribe(job.input, options, events);
+      if (opened->reader) {
+        state_->check(own);
+        transcript = state_->transcribe_reader(std::move(*opened->reader), own, events,
+                                               segment_event(events), progress_event(events));
+      } else {
+        transcript = transcribe(job.input, own, events);
+      }
     } catch (const std::exception& error) {
       if (job.on_failure) job.on_failure(error);
       continue;

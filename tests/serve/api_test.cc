@@ -326,13 +326,15 @@ TEST_F(Api, CountsWindowsThatAreDecodedTogether) {
   const auto transcribe = [&](const std::vector<std::pair<std::string, std::string>>& fields) {
     EXPECT_EQ(upload("/v1/audio/transcriptions", fields).status, 200);
   };
-  const double n_rounds = metric(rounds, "speech"), n_windows = metric(windows, "speech");
-  transcribe({{"temperature", "1"}});
-  EXPECT_EQ(metric(rounds, "speech"), n_rounds);
-  transcribe({{"chunking_strategy", "auto"}, {"temperature", "1"}});
-  EXPECT_GT(metric(rounds, "speech"), n_rounds);
-  // One recording of one segment.
-  EXPECT_EQ(metric(windows, "speech") - n_windows, metric(rounds, "speech") - n_rounds);
+  for (const bool is_chunked : {false, true}) {
+    const double n_rounds = metric(rounds, "speech"), n_windows = metric(windows, "speech");
+    std::vector<std::pair<std::string, std::string>> fields = {{"temperature", "1"}};
+    if (is_chunked) fields.emplace_back("chunking_strategy", "auto");
+    transcribe(fields);
+    EXPECT_GT(metric(rounds, "speech"), n_rounds);
+    // One recording of one window.
+    EXPECT_EQ(metric(windows, "speech") - n_windows, metric(rounds, "speech") - n_rounds);
+  }
 }
 
 TEST_F(Api, AnswersCompletionsOfTextsAndTokens) {

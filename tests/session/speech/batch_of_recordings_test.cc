@@ -103,6 +103,43 @@ TEST_P(BatchOfRecordings, HasTheWindowsOfEachAlone) {
   check();
 }
 
+// As the requests of a server.
+TEST_P(BatchOfRecordings, EachMayHaveOptionsOfItsOwn) {
+  const std::string path = recording(6);
+  std::vector<SpeechOptions> own(4, options_);
+  own[0].decoding.language = "de";
+  own[0].decoding.initial_prompt = "a prompt";
+  own[1].vad.reset();
+  own[2].decoding.language = "nowhere";
+  own[3].vad->threshold = 2;
+  std::vector<std::string> expected, found(own.size());
+  for (const SpeechOptions& each : {own[0], own[1]}) {
+    const Transcript alone = session_->transcribe({.path = path}, each);
+    expected.push_back(alone.language + " " + windows_of(alone));
+  }
+  EXPECT_NE(expected[0].substr(3), expected[1].substr(3));
+  expected.insert(expected.end(), {"language", "vad threshold"});
+  for (const bool in_order : {true, false}) {
+    size_t i = 0;
+    session_->transcribe_many(
+        [&]() -> std::optional<SpeechJob> {
+          if (i == own.size()) return std::nullopt;
+          std::string& to = found[i];
+          SpeechJob job{.input = {.path = path}};
+          job.options = std::make_shared<SpeechOptions>(own[i++]);
+          job.on_done = [&to](const Transcript& transcript) {
+            to = transcript.language + " " + windows_of(transcript);
+          };
+          job.on_failure = [&to](const std::exception& error) {
+            to = dynamic_cast<const Error&>(error).setting();
+          };
+          return job;
+        },
+        options_, {.in_order = in_order});
+    EXPECT_EQ(found, expected);
+  }
+}
+
 TEST_P(BatchOfRecordings, ClipsOfARecordingFollowOneAnother) {
   options_.vad.reset();
   options_.decoding.clip_timestamps = {0, 2, 3, 4};

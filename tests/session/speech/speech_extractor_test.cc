@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "error/error.h"
+#include "session/speech/speech_options.h"
 
 namespace vesper::speech_extractor_test {
 namespace {
@@ -27,25 +28,27 @@ AudioInput recording(size_t duration_s) {
 }
 
 // No speech, in recordings of the right length.
-std::vector<ExtractedSpeech> no_speech(const std::vector<SampleReader>& readers) {
+std::vector<ExtractedSpeech> no_speech(const std::vector<OpenRecording>& recordings) {
   std::vector<ExtractedSpeech> extracted;
-  for (const SampleReader& reader : readers) {
-    extracted.push_back({MelSpectrogram(80), {}, reader.duration_s().value(), {}});
+  for (const OpenRecording& each : recordings) {
+    extracted.push_back({MelSpectrogram(80), {}, each.reader.duration_s().value(), {}});
   }
   return extracted;
 }
 
-std::vector<double> lengths_of(const std::vector<SampleReader>& readers) {
+std::vector<double> lengths_of(const std::vector<OpenRecording>& recordings) {
   std::vector<double> lengths;
-  for (const SampleReader& reader : readers) lengths.push_back(reader.duration_s().value());
+  for (const OpenRecording& each : recordings) {
+    lengths.push_back(each.reader.duration_s().value());
+  }
   return lengths;
 }
 
 // Keeps the thread busy with a recording of 1 s while the test adds others.
 class Gate {
  public:
-  void pass(const std::vector<SampleReader>& readers) const {
-    while (readers[0].duration_s() == 1 && !is_open_) std::this_thread::yield();
+  void pass(const std::vector<OpenRecording>& recordings) const {
+    while (recordings[0].reader.duration_s() == 1 && !is_open_) std::this_thread::yield();
   }
   void open() { is_open_ = true; }
 
@@ -57,10 +60,10 @@ TEST(SpeechExtractor, ExtractsShortRecordingsTogetherAndAllInOrder) {
   Gate gate;
   std::vector<std::vector<double>> extracted;
   SpeechExtractor extractor(
-      [&](const std::vector<SampleReader>& readers, const auto&) {
-        gate.pass(readers);
-        extracted.push_back(lengths_of(readers));
-        return no_speech(readers);
+      [&](const std::vector<OpenRecording>& recordings, const auto&) {
+        gate.pass(recordings);
+        extracted.push_back(lengths_of(recordings));
+        return no_speech(recordings);
       },
       3);
   std::vector<std::unique_ptr<SpeechExtractor::Speech>> added;
@@ -81,12 +84,38 @@ TEST(SpeechExtractor, ExtractsShortRecordingsTogetherAndAllInOrder) {
   EXPECT_EQ(last, (std::vector<std::vector<double>>{{100}, {60, 7}}));
 }
 
+TEST(SpeechExtractor, PassesTheOptionsOfEachRecordingOn) {
+  Gate gate;
+  std::vector<double> thresholds;
+  SpeechExtractor extractor(
+      [&](const std::vector<OpenRecording>& recordings, const auto&) {
+        gate.pass(recordings);
+        for (const OpenRecording& each : recordings) {
+          thresholds.push_back(each.options ? each.options->vad->threshold : 0);
+        }
+        return no_speech(recordings);
+      },
+      3);
+  std::vector<std::unique_ptr<SpeechExtractor::Speech>> added;
+  for (const double threshold : {0.0, 0.25, 0.75}) {
+    std::shared_ptr<SpeechOptions> options;
+    if (threshold > 0) {
+      options = std::make_shared<SpeechOptions>();
+      options->vad.emplace().threshold = threshold;
+    }
+    added.push_back(extractor.add(recording(1), {}, options));
+  }
+  gate.open();
+  for (const auto& speech : added) speech->get(kCheckNothing);
+  EXPECT_EQ(thresholds, (std::vector{0.0, 0.25, 0.75}));
+}
+
 TEST(SpeechExtractor, WaitsUntilMuchSpeechIsTaken) {
   std::atomic<int> n_begun = 0;
   SpeechExtractor extractor(
-      [&](const std::vector<SampleReader>& readers, const auto&) {
+      [&](const std::vector<OpenRecording>& recordings, const auto&) {
         ++n_begun;
-        return no_speech(readers);
+        return no_speech(recordings);
       },
       2);
   static_assert(SpeechExtractor::kMostAheadS == 1800);
@@ -105,12 +134,12 @@ TEST(SpeechExtractor, OnlyTheRecordingThatFailsHasAnError) {
   Gate gate;
   struct Broken {};
   SpeechExtractor extractor(
-      [&](const std::vector<SampleReader>& readers, const auto&) {
-        gate.pass(readers);
-        for (const double length : lengths_of(readers)) {
+      [&](const std::vector<OpenRecording>& recordings, const auto&) {
+        gate.pass(recordings);
+        for (const double length : lengths_of(recordings)) {
           if (length == 3) throw Broken();
         }
-        return no_speech(readers);
+        return no_speech(recordings);
       },
       4);
   const auto first = extractor.add(recording(1)), good = extractor.add(recording(2)),
@@ -127,8 +156,8 @@ TEST(SpeechExtractor, OnlyTheRecordingThatFailsHasAnError) {
 TEST(SpeechExtractor, StopsARecordingThatIsNotNeeded) {
   std::atomic<bool> has_begun = false, is_stopped = false;
   SpeechExtractor extractor(
-      [&](const std::vector<SampleReader>& readers, const auto& check) {
-        if (lengths_of(readers).front() == 1) {
+      [&](const std::vector<OpenRecording>& recordings, const auto& check) {
+        if (lengths_of(recordings).front() == 1) {
           has_begun = true;
           try {
             while (true) check();
@@ -137,7 +166,7 @@ TEST(SpeechExtractor, StopsARecordingThatIsNotNeeded) {
             throw;
           }
         }
-        return no_speech(readers);
+        return no_speech(recordings);
       },
       1);
   auto endless = extractor.add(recording(1));
