@@ -237,6 +237,19 @@ TEST_F(TinyText, FindsTheSlotWithACachedConversation) {
   EXPECT_EQ(session.answer({one, limit(2)}).statistics.n_reused, 0u);
 }
 
+// Each new one moves to the first slot.
+TEST_F(TinyText, KeepsAsManyConversationsAsItHasSlots) {
+  options_.n_slots = 3;
+  TextSession& session = open();
+  const std::vector<Ids> prompts = {
+      {5, 6, 7, 8, 9, 10}, {5, 20, 21, 22, 23, 24}, {5, 11, 12, 13, 14, 15}};
+  for (const uint32_t n_reused : {0u, 5u, 5u}) {
+    for (const Ids& prompt : prompts) {
+      EXPECT_EQ(session.answer({prompt, limit(2)}).statistics.n_reused, n_reused);
+    }
+  }
+}
+
 TEST_F(TinyText, SharesTheBeginningOfAPromptBetweenAnswers) {
   options_.n_slots = 3;
   options_.may_differ_with_others = true;
