@@ -140,13 +140,13 @@ void WhisperDecoder::check(const DecodeTask& task, const Search& search) const {
                                         std::to_string(n_windows()) + " windows");
 }
 
-void WhisperDecoder::begin(const StepShape& shape, bool is_alike) {
+void WhisperDecoder::begin(const StepShape& shape, bool keeps_bits) {
   if (shape.n_slots > n_slots()) {
     throw Error(ErrorKind::kInternal, "decoder: " + std::to_string(shape.n_slots) +
                                           " tasks, but it has room for " +
                                           std::to_string(n_slots()));
   }
-  loop_.begin(shape, is_alike);
+  loop_.begin(shape, keeps_bits);
 }
 
 void WhisperDecoder::begin(size_t n_tasks, const Search& search) {

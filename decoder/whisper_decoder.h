@@ -80,7 +80,7 @@ class WhisperDecoder {
 
   // The same for tasks that start and end independently. Begins a batch without tasks as
   // DecodingLoop::begin(). Throws Error(kInternal) if it is too large.
-  void begin(const StepShape& shape, bool is_alike = true);
+  void begin(const StepShape& shape, bool keeps_bits = true);
   // For up to n_slots() tasks of searches that have the shape of this one. Few sizes are used,
   // because each shape records its programs.
   void begin(size_t n_tasks, const Search& search);

@@ -33,14 +33,14 @@ ExtractedSpeech extract_speech(SampleReader reader, MelSpectrogram mel, SileroVa
                                const SpeechSettings& settings, std::span<const double> clips_s = {},
                                const std::function<void(double)>& on_progress = {});
 
-// extract_speech() for up to vad.n_together() short recordings, whose samples are in memory
-// meanwhile. They are read on several threads, which call `check` before each, and their
-// probabilities of speech are computed side by side. An error of one is thrown for all.
 struct RecordingToExtract {
   SampleReader reader;
   const SpeechSettings& settings;
-  std::span<const double> clips_s;
+  std::span<const double> clips_s;  // as in extract_speech()
 };
+// extract_speech() for up to vad.n_together() short recordings, whose samples are in memory
+// meanwhile. They are read on several threads, which call `check` before each, and their
+// probabilities of speech are computed side by side. An error of one is thrown for all.
 std::vector<ExtractedSpeech> extract_speech_together(
     std::vector<RecordingToExtract> recordings, const std::function<MelSpectrogram()>& empty_mel,
     SileroVad& vad, const std::function<void()>& check);

@@ -31,8 +31,8 @@ struct BatchRecording {
   std::function<void(Transcript)> on_end;
   // Asked before each window: if true, no other window of the recording is decoded.
   std::function<bool()> is_cancelled = {};
-  // With the settings of the recording; null: those of the batch. Temperatures, search, suppressed
-  // tokens and language detection segments are the batch's.
+  // Has the recording's own settings, with the temperatures, search, suppressed tokens and language
+  // detection segments of the batch; null: the settings of the batch.
   std::shared_ptr<const WindowDecoder> windows = {};
 };
 using NextRecording = std::function<std::optional<BatchRecording>()>;
@@ -46,8 +46,8 @@ struct BatchOptions {
   // Windows start in the order of their recordings, and the callbacks of a recording come after the
   // end of the previous one. Otherwise recordings take turns, and each ends as soon as it can: the
   // next window is of the recording with the fewest running ones, and of those the one with the
-  // least audio left. Few windows then take less time, but how many run together decides the last
-  // bits of their probabilities.
+  // least audio left. Steps of few windows then take less time, but the last bits of probabilities
+  // depend on how many windows run together.
   bool in_order = true;
   OnRound on_round = {};
 };

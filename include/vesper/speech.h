@@ -235,9 +235,9 @@ VESPER_API vesper_status vesper_whisper_transcribe_pcm(vesper_whisper* whisper,
  * with the status and message of its error. Non-zero stops the rest with VESPER_ERROR_STOPPED. */
 typedef int (*vesper_on_transcript)(size_t index, vesper_transcript* transcript,
                                     vesper_status status, const char* message, void* user);
-/* Transcribes files with the same options, batch_size at once unless they have clips without
- * `vad`. Results come in order. A file that cannot be read does not stop the others. A transcript
- * does not depend on the other files. */
+/* Transcribes files with the same options, batch_size at once unless channels are split or there
+ * are clips without `vad`. Results come in order. A file that cannot be read does not stop the
+ * others. A transcript does not depend on the other files. */
 VESPER_API vesper_status vesper_whisper_transcribe_files(vesper_whisper* whisper,
                                                          const char* const* paths, size_t n_paths,
                                                          const vesper_transcribe_options* options,

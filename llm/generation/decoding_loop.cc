@@ -152,7 +152,7 @@ uint32_t DecodingLoop::slots_needed() const {
   uint32_t n = shape_.n_slots;
   while (n > 1 && !is_running_[n - 1]) --n;
   n = std::bit_ceil(n);
-  if (is_alike_ && shape_.n_sequences() > n_alike) {
+  if (keeps_bits_ && shape_.n_sequences() > n_alike) {
     if (n_alike == 0) return shape_.n_slots;
     n = std::max(n, (n_alike + 1) / shape_.n_candidates + 1);
   }
@@ -255,7 +255,7 @@ void DecodingLoop::read_part(const Operand& from, std::vector<T>& to, uint64_t f
   if (n > 0) device_.read(from.part(first * sizeof(T), n * sizeof(T)), to.data() + first);
 }
 
-void DecodingLoop::begin(const StepShape& shape, bool is_alike) {
+void DecodingLoop::begin(const StepShape& shape, bool keeps_bits) {
   const uint32_t n_sequences = model_.options().n_sequences;
   if (shape.n_slots == 0 || shape.n_candidates == 0 ||
       shape.n_candidates > n_sequences / shape.n_slots ||
@@ -268,7 +268,7 @@ void DecodingLoop::begin(const StepShape& shape, bool is_alike) {
                     std::to_string(options_.most_beams) + " beams of a slot");
   }
   shape_ = shape;
-  is_alike_ = is_alike;
+  keeps_bits_ = keeps_bits;
   programs_ = &programs_of(shape);
   most_pages_ = 0;
   const uint32_t n = shape.n_sequences();

@@ -113,11 +113,11 @@ class DecodingLoop {
   // the vocabulary.
   void set_suppressed(std::span<const int32_t> ids);
 
-  // Begins a batch of idle slots. The first batch of a shape records its step. A step leaves out
-  // slots after the last one that runs, down to a power of two; if `is_alike`, only as far as each
-  // text stays the same to the bit (DevicePolicy::most_alike_rows). The first step of a size is
-  // recorded, too. Throws Error(kInternal) if the model has too few sequences.
-  void begin(const StepShape& shape, bool is_alike = true);
+  // Begins a batch of idle slots. A step computes the slots up to the last one that runs, rounded
+  // up to a power of two; if `keeps_bits`, at least as many as give each text the same bits as all
+  // slots (DevicePolicy::most_alike_rows). The first step of each size is recorded. Throws
+  // Error(kInternal) if the model has too few sequences.
+  void begin(const StepShape& shape, bool keeps_bits = true);
 
   // Ends the text of a slot, allocates pages for `prompt` there, and computes keys and values of
   // tokens [first, end) as rows of the slot's first sequence. Those before `first` must be present.
@@ -196,7 +196,7 @@ class DecodingLoop {
   };
 
   void record_passes();
-  // The slots of a step that has all running texts.
+  // The number of slots that the next step computes.
   uint32_t slots_needed() const;
   // The shape, with what the running texts need.
   StepShape running_shape() const;
@@ -251,7 +251,7 @@ class DecodingLoop {
   std::optional<ProgramId> logits_program_;  // of evaluate(), for max_logit_rows rows
 
   StepShape shape_;
-  bool is_alike_ = true;
+  bool keeps_bits_ = true;
   const StepPrograms* programs_ = nullptr;
   uint32_t most_pages_ = 0;
 

@@ -98,7 +98,7 @@ void Generator::prepare() {
                .beam_size = has_beams() ? options_.beam_size : 0,
                .has_filters = options_.has_filters,
                .has_penalties = options_.has_penalties},
-              options_.is_alike);
+              options_.keeps_bits);
   is_prepared_ = true;
 }
 

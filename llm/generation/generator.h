@@ -29,8 +29,8 @@ struct GeneratorOptions {
   // Above 1: beam search (select_beams in shaders/kernel_params.h) that ends with this many
   // finished texts. At most kMostBeams. Layers with a sliding window then keep all positions.
   uint32_t beam_size = 1;
-  bool resumes = false;  // resume() is used
-  bool is_alike = true;  // as in DecodingLoop::begin()
+  bool resumes = false;    // resume() is used
+  bool keeps_bits = true;  // as in DecodingLoop::begin()
   // A pass over drafts must promise this many times the tokens per second of a step. 0: any pass
   // has drafts, for tests.
   double least_draft_gain = 1.15;
@@ -107,8 +107,9 @@ class Generator {
   // sliding windows, or on a GPU, where the copy would go through the memory of the host.
   void share_prefix(uint32_t slot, std::span<const int32_t> prompt);
 
-  // Exchanges the cached texts of two slots, of which neither has a running text or one that is
-  // still read. Steps compute all slots up to the last one that runs. Not with beams.
+  // Exchanges the cached texts of two slots that are not running, so that a text can start in the
+  // lower one: a step computes all slots up to the last one that runs. sampled() of both is no
+  // longer valid. Not with beams.
   void swap_caches(uint32_t a, uint32_t b);
 
   // Of a slot's text.

@@ -59,7 +59,7 @@ class KvCache {
   int32_t fill_group_row(uint32_t group, uint32_t n, uint32_t i, uint32_t n_shared,
                          int32_t* row) const;
 
-  // Exchanges the pages of two sequences, which belong to no groups of several.
+  // Exchanges the pages of two sequences, each a group of one, and writes their page table rows.
   void swap(Device& device, uint32_t a, uint32_t b);
 
   const Shape& shape() const { return shape_; }
@@ -103,7 +103,7 @@ class KvCache {
   uint32_t n_sliding_pages_ = 0;  // per sequence, in layers with a sliding window; 0: none
   // Distance of page numbers: 1, or the pieces between two pages.
   uint32_t page_step_ = 1, sliding_step_ = 1;
-  std::vector<uint32_t> owned_;  // [n_sequences]: the set of pages that each one has
+  std::vector<uint32_t> owned_;  // [n_sequences]: each has the pages of this one before any swap
   std::vector<Operand> keys_, values_;
   Operand page_table_, sliding_table_;
 };

@@ -62,8 +62,8 @@ struct DevicePolicy {
   // window that fails is then decoded at several temperatures at once.
   bool sequences_are_cheap = false;
 
-  // Up to this number of rows, steps compute each row alike to the bit, and so do those with at
-  // least two more. 0: the number of rows may always decide how a row is rounded.
+  // Steps of up to this number of rows give a row the same bits, whatever their number. So do steps
+  // of at least two rows more, but other bits. 0: the bits may differ between any two numbers.
   uint32_t most_alike_rows = 0;
 
   // Chunks of 32 ms in the longest pass of voice activity. All but the LSTM of a pass is parallel.

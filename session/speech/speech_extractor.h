@@ -24,7 +24,7 @@ struct SpeechOptions;
 
 struct OpenRecording {
   SampleReader reader;
-  std::shared_ptr<const SpeechOptions> options;  // of SpeechJob
+  std::shared_ptr<const SpeechOptions> options;  // its own; null: those of the call
 };
 
 // The speech of one recording, or of several short ones. Calls `check` between parts of the work;

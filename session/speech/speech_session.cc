@@ -210,8 +210,9 @@ struct SpeechSession::State {
                         on_progress);
   }
 
-  // What is decoded of a recording: its speech, within the clips if there are any; without
-  // SpeechOptions::vad everything, and the segments are empty if the VAD model is not asked.
+  // Reads what is decoded of a recording: with SpeechOptions::vad its speech, within the clips if
+  // there are any; without it the whole recording, with its speech segments if the VAD model is
+  // asked.
   ExtractedSpeech read_recording(SampleReader reader, const SpeechOptions& speech,
                                  const std::function<void(double)>& on_progress) {
     if (speech.vad) {
@@ -240,14 +241,13 @@ struct SpeechSession::State {
       if (recordings.size() > 1 && std::ranges::all_of(recordings, [&](const auto& recording) {
             return options_of(recording).vad.has_value();
           })) {
-        std::vector<RecordingToExtract> extracted;
+        std::vector<RecordingToExtract> together;
         for (OpenRecording& recording : recordings) {
           const SpeechOptions& own = options_of(recording);
-          extracted.push_back(
-              {std::move(recording.reader), *own.vad, own.decoding.clip_timestamps});
+          together.push_back({std::move(recording.reader), *own.vad, own.decoding.clip_timestamps});
         }
         return extract_speech_together(
-            std::move(extracted), [this] { return empty_mel(); }, *vad, check_wanted);
+            std::move(together), [this] { return empty_mel(); }, *vad, check_wanted);
       }
       std::vector<ExtractedSpeech> extracted;
       for (OpenRecording& recording : recordings) {
@@ -404,6 +404,7 @@ void SpeechSession::transcribe_many(const std::function<std::optional<SpeechJob>
   // Without VAD the clips of a recording follow one another: there is previous text.
   const bool in_batches = state_->options.batch_size > 1 && is_mixed &&
                           (options.vad || options.decoding.clip_timestamps.empty());
+  // Another thread may use the VAD model only if that has a device of its own.
   const bool extracts_ahead = in_batches && (state_->vad_device || !state_->vad);
   JobQueue jobs(next, many.in_order, extracts_ahead ? state_->extract_from(options) : ExtractFrom(),
                 extracts_ahead && state_->vad ? state_->vad->n_together() : 1);

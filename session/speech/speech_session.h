@@ -59,8 +59,9 @@ struct SpeechJob {
   // A reader of `input` that has begun to read, for example while the session was loaded. Not with
   // split channels.
   std::optional<SampleReader> reader = {};
-  // Instead of the options of the call: with the same temperatures, search, suppressed tokens,
-  // language detection segments and channels, and without clips.
+  // Its own options; null: those of the call. They must equal those of the call in temperatures,
+  // search, suppressed tokens, language detection segments and channels, and have no clips. Wrong
+  // ones are a failure of this recording.
   std::shared_ptr<const SpeechOptions> options = {};
   SpeechEvents events = {};
   // Called before all other events of a recording. The last event is on_done, or on_failure if the
@@ -137,12 +138,12 @@ class SpeechSession {
   Transcript transcribe(const AudioInput& input, const SpeechOptions& options = {},
                         const SpeechEvents& events = {});
 
-  // Transcribes many recordings. `next` is called when there is room for
-  // another recording, and returns none at the end; a file is read while the previous recordings
-  // are decoded, and on a GPU the speech of up to 32 files of a batch is extracted. With a batch
-  // size above 1, windows of several recordings are decoded together, with VAD also of several
-  // speech segments of one, unless channels are split or there are clips without VAD. A transcript
-  // does not depend on the other recordings, except for last bits if they end in any order.
+  // Transcribes many recordings. `next` is called when there is room for another recording, and
+  // returns none at the end; a file is read while the previous recordings are decoded, and on a GPU
+  // the speech of up to 32 files of a batch is extracted. With a batch size above 1, windows of
+  // several recordings are decoded together, with VAD also of several speech segments of one,
+  // unless channels are split or there are clips without VAD. A transcript does not depend on the
+  // other recordings; without ManyOptions::in_order the last bits of its probabilities may.
   void transcribe_many(const std::function<std::optional<SpeechJob>()>& next,
                        const SpeechOptions& options = {}, const ManyOptions& many = {});
 

@@ -32,9 +32,9 @@ struct TextSessionOptions {
   uint32_t context = 0;  // tokens of a prompt and its answer; 0: 4096, or the model's limit if that
                          // is less
   uint32_t n_slots = 1;  // answers generated at once
-  // Save time although the last bits of an answer's logits then depend on the other answers, as
-  // they depend on previous ones with TextOptions::reuse_prompt: copy the beginning of a prompt
-  // from another answer that has it in its cache (CPU only), and leave idle slots out of steps.
+  // Saves time, but the last bits of an answer's logits then depend on the other answers (with
+  // TextOptions::reuse_prompt they depend on previous answers anyway). The beginning of a prompt is
+  // copied from another answer that has it in its cache (CPU only), and steps leave out idle slots.
   bool may_differ_with_others = false;
   KvTypes kv_type = {};  // of keys and values; quantized ones need heads of a multiple of 32
   // Above 1: beam search, at most kMostBeams (shaders/kernel_params.h). The answer is emitted when

@@ -41,7 +41,7 @@ GeneratorOptions generator_options(const TextSessionOptions& options, const Text
   generator.kv_types = options.kv_type;
   generator.has_filters = options.allows_filters;
   generator.has_penalties = options.allows_penalties;
-  generator.is_alike = !options.may_differ_with_others;
+  generator.keeps_bits = !options.may_differ_with_others;
   generator.beam_size = options.beam_size;
   generator.length_penalty = options.length_penalty;
   return generator;

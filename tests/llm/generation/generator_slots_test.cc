@@ -92,16 +92,16 @@ TEST(GeneratorSlots, StepsEndWithTheLastOneThatRuns) {
 TEST(GeneratorSlots, ThatAreLeftOutChangeNoBitUnlessTheyMay) {
   ObservedDevice device(open_test_device("cpu"), ObservedDevice::Mode::kRun);
   const auto weights = tiny_model("llama");
-  for (const bool is_alike : {true, false}) {
+  for (const bool keeps_bits : {true, false}) {
     GeneratorOptions options = options_for(32);
-    options.is_alike = is_alike;
+    options.keeps_bits = keeps_bits;
     Generator generator(device, *weights, Compute::kF32, options);
     StepSizes steps(device);
     generator.start(0, Tokens{5, 6, 7}, 40, {});
     steps.since();
     generator.advance(1);
     // Products of up to 16 rows have another kernel.
-    EXPECT_EQ(steps.since(), std::vector<uint32_t>{is_alike ? 17u : 1u});
+    EXPECT_EQ(steps.since(), std::vector<uint32_t>{keeps_bits ? 17u : 1u});
   }
 }
 
@@ -115,7 +115,7 @@ TEST(GeneratorSlots, TextsGoOnAfterCachesWereSwapped) {
       const auto weights = tiny_model(family);
       // Long enough that the layers with a sliding window keep fewer positions.
       GeneratorOptions options = options_for(3, 1200);
-      options.is_alike = false;
+      options.keeps_bits = false;
       Generator generator(*device, *weights, Compute::kF32, options);
       std::vector<Tokens> texts = {first, other};
       for (uint32_t i = 0; i < texts.size(); ++i) {
