@@ -50,6 +50,7 @@ const uint kBlocks = kChunk / 32;
 const uint kLanes = gl_WorkGroupSize.x / (kOutGroups * kSplit);
 const uint kQuads = (kChunk / 4 + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 const uint kBatch = kQuads < 8 ? kQuads : 8;
+const bool kOneChunk = kChunk >= kIn;
 const uint kStep = kSplit * kLanes;  // blocks that the subgroups of an output take at once
 
 // A block is in two halves of 16 bytes, so that lanes read from different banks.
@@ -192,14 +193,19 @@ void main() {
     for (uint first = 0; first < kIn; first += kChunk) {
       uint n_blocks = min(kChunk, kIn - first) / 32;
       uint b = part * kLanes + gl_SubgroupInvocationID;
-      // The first loads are under way while the rows are quantized.
-      load_blocks(first_out, first, min(b, n_blocks - 1));
-      if (!kInt8Rows && (turn == 0 || kChunk < kIn)) {
+      // The first loads are under way while the rows are quantized, or while the sums of the turn
+      // before are added.
+      if (turn == 0 || !kOneChunk) load_blocks(first_out, first, min(b, n_blocks - 1));
+      if (!kInt8Rows && (turn == 0 || !kOneChunk)) {
         if (turn != 0 || first != 0) barrier();  // the chunk before has been read
         quantize_chunk(first, turn == 0);
         barrier();
       }
       for (; b < n_blocks; b += kStep) add_blocks(first_out, first, b, n_blocks);
+    }
+    if (kOneChunk && turn + 1 < kTurns) {
+      uint b = part * kLanes + gl_SubgroupInvocationID;
+      load_blocks(first_out + kOutGroups * kPairs, 0, min(b, kIn / 32 - 1));
     }
     [[unroll]] for (uint i = 0; i < kOuts * kRows; ++i) {
       float sum = subgroupAdd(sums[i]);
@@ -216,10 +222,11 @@ void main() {
   barrier();
   if (kOutDtype == kDTypeI8) {
     for (uint i = gl_LocalInvocationID.x; i < kWidth / 4 * kRows; i += gl_WorkGroupSize.x) {
-      uint r = i / (kWidth / 4), o = i % (kWidth / 4) * 4;
+      uint r = i / (kWidth / 4), o = i % (kWidth / 4) * 4, first = gl_WorkGroupID.x * kWidth + o;
+      if (first >= kOut) continue;  // with all lanes of its block
       vec4 values;
       [[unroll]] for (uint j = 0; j < 4; ++j) values[j] = output_value(r, o + j);
-      store_int8(out_, kRows * kOut, r * kOut + gl_WorkGroupID.x * kWidth + o, values);
+      store_int8(out_, kRows * kOut, r * kOut + first, values);
     }
     return;
   }

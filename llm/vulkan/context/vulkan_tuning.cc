@@ -39,10 +39,12 @@ constexpr VulkanTuning kGpu = {
     .vector_norm_rows = 2,
     .int8_rows = 8,
     .int8_norm_rows = 1,
-    .int8_row = {2, 8, 2},
-    .int8_row_to_int8 = {4, 16, 1},
-    .int8_rows_of_short = {2, 8, 2},
-    .int8_rows_of_long = {4, 4, 2},
+    .int8_row = {2, 8, 2, 1},
+    .int8_row_to_int8 = {4, 16, 1, 1},
+    .int8_long_row = {2, 16, 2, 1},
+    .int8_long_row_to_int8 = {4, 16, 1, 2},
+    .int8_rows_of_short = {2, 8, 2, 1},
+    .int8_rows_of_long = {4, 4, 2, 1},
     .large_tile_groups = 128,
     // Fitted to products of 16 to 128 rows on an H100, by Q4_0 weights of 4,096 x 4,096 to 28,672 x
     // 4,096 and f16 weights of 2,048 x 2,048 to 16,384 x 2,048, and adjusted by hand so that
@@ -93,10 +95,12 @@ constexpr VulkanTuning kSoftware = {
     .vector_norm_rows = 2,
     .int8_rows = 0,
     .int8_norm_rows = 1,
-    .int8_row = {8, 2, 1},
-    .int8_row_to_int8 = {8, 2, 1},
-    .int8_rows_of_short = {8, 2, 1},
-    .int8_rows_of_long = {8, 2, 1},
+    .int8_row = {8, 2, 1, 1},
+    .int8_row_to_int8 = {8, 2, 1, 8},
+    .int8_long_row = {8, 2, 1, 2},
+    .int8_long_row_to_int8 = {8, 2, 1, 8},
+    .int8_rows_of_short = {8, 2, 1, 1},
+    .int8_rows_of_long = {8, 2, 1, 2},
     .large_tile_groups = UINT32_MAX,
     .tiles = small_tiles(),
     .split_ns = 3000,
@@ -126,9 +130,9 @@ std::vector<Setting> settings_of(VulkanTuning& t) {
     tile.fields.push_back({&m.rows, &m.outs, &m.depth, &m.subgroup_rows, &m.subgroup_outs});
   }
   Setting shape{"int8_shape", {}};
-  for (Int8Shape* m :
-       {&t.int8_row, &t.int8_row_to_int8, &t.int8_rows_of_short, &t.int8_rows_of_long}) {
-    shape.fields.push_back({&m->outs, &m->subgroups, &m->split});
+  for (Int8Shape* m : {&t.int8_row, &t.int8_row_to_int8, &t.int8_long_row, &t.int8_long_row_to_int8,
+                       &t.int8_rows_of_short, &t.int8_rows_of_long}) {
+    shape.fields.push_back({&m->outs, &m->subgroups, &m->split, &m->turns});
   }
   AttentionTile &a = t.attention_tile, &wide = t.attention_tile_of_wide_heads;
   return {tile,

@@ -25,10 +25,11 @@ struct AttentionTile {
   uint32_t buffers;  // of keys and values in shared memory, if they fit: 1 or 2
 };
 
-// Shape of matmul_int8: sums of a subgroup, subgroups per workgroup, and subgroups that share a sum
-// (with rows of two blocks per lane or more, and fewer than 16,384 outputs).
+// Shape of matmul_int8: sums of a subgroup, subgroups per workgroup, subgroups that share a sum
+// (with rows of two blocks per lane or more, and fewer than 16,384 outputs), and how often a
+// workgroup does this with the rows that it has quantized.
 struct Int8Shape {
-  uint32_t outs, subgroups, split;
+  uint32_t outs, subgroups, split, turns;
 };
 
 // Of a workgroup of paged_attention: heads that share keys, at most, and rows of keys that a lane
@@ -60,12 +61,14 @@ struct VulkanTuning {
   uint32_t vector_norm_rows;     // with this number of rows or fewer, it applies the norm before it
 
   // matmul_int8, for quantized weights.
-  uint32_t int8_rows;            // at most; 0: not used
-  uint32_t int8_norm_rows;       // with this number of rows or fewer, it applies the norm before it
-  Int8Shape int8_row;            // of one row
-  Int8Shape int8_row_to_int8;    // of one row, with a result of int8
-  Int8Shape int8_rows_of_short;  // of more rows
-  Int8Shape int8_rows_of_long;   // the same if n_in is 4,096 or more
+  uint32_t int8_rows;          // at most; 0: not used
+  uint32_t int8_norm_rows;     // with this number of rows or fewer, it applies the norm before it
+  Int8Shape int8_row;          // of one row
+  Int8Shape int8_row_to_int8;  // of one row, with a result of int8
+  Int8Shape int8_long_row;     // of one row with a norm, if n_in is 4,096 or more
+  Int8Shape int8_long_row_to_int8;  // the same with a result of int8
+  Int8Shape int8_rows_of_short;     // of more rows
+  Int8Shape int8_rows_of_long;      // the same if n_in is 4,096 or more
 
   // matmul_tiled has tiles of 128 x 128 if they make this number of workgroups, else of 64 x 64.
   uint32_t large_tile_groups;
@@ -104,7 +107,7 @@ struct VulkanTuning {
 //   attention_splits=N
 //   step_attention=HEADSxKEYS
 //   int8_rows=ROWSxNORM_ROWS
-//   int8_shape=OUTSxSUBGROUPSxSPLIT
+//   int8_shape=OUTSxSUBGROUPSxSPLITxTURNS
 //   vector_rows=ROWSxNORM_ROWS
 //   vector_shape=OUTSxSPLIT
 // Throws Error(kUsage) for another name or another number of numbers.

@@ -97,6 +97,7 @@ class KernelPlanner {
   VectorShape vector_shape(const MatmulParams& p) const;
   void matmul_cooperative(const MatmulParams& p, uint32_t has);
   void matmul_vector(const MatmulParams& p, uint32_t has);
+  const Int8Shape& int8_shape(const MatmulParams& p) const;
   void matmul_int8(const MatmulParams& p, uint32_t has);
   // The address of the tiles after the slots in operand `groups`.
   void push_tiles(uint32_t groups, uint32_t n_slots);

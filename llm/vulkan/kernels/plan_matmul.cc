@@ -181,6 +181,15 @@ void KernelPlanner::matmul_vector(const MatmulParams& p, uint32_t has) {
   plan_.groups = {blocks(p.n_out, shape.out_groups * (gated ? shape.outs / 2 : shape.outs)), 1, 1};
 }
 
+const Int8Shape& KernelPlanner::int8_shape(const MatmulParams& p) const {
+  const bool is_long = p.n_in >= 4096, writes_int8 = p.out_dtype == kDTypeI8;
+  if (p.n_rows > 1) return is_long ? tuning_.int8_rows_of_long : tuning_.int8_rows_of_short;
+  if (is_long && present(7)) {
+    return writes_int8 ? tuning_.int8_long_row_to_int8 : tuning_.int8_long_row;
+  }
+  return writes_int8 ? tuning_.int8_row_to_int8 : tuning_.int8_row;
+}
+
 void KernelPlanner::matmul_int8(const MatmulParams& p, uint32_t has) {
   require(!present(7) || (p.in_dtype == kDTypeF32 && address(7) % 16 == 0), "a norm of f32 rows");
   require(p.in_dtype == kDTypeI8 || p.in_dtype <= kDTypeF16, "f32, f16 or int8 rows");
@@ -188,10 +197,7 @@ void KernelPlanner::matmul_int8(const MatmulParams& p, uint32_t has) {
   const bool writes_int8 = p.out_dtype == kDTypeI8, gated = (p.flags & kMatmulGated) != 0;
   if (!writes_int8) require_float(p.out_dtype);
   const uint32_t subgroup = capabilities_.subgroup_size;
-  const Int8Shape& shape =
-      p.n_rows > 1  ? p.n_in >= 4096 ? tuning_.int8_rows_of_long : tuning_.int8_rows_of_short
-      : writes_int8 ? tuning_.int8_row_to_int8
-                    : tuning_.int8_row;
+  const Int8Shape& shape = int8_shape(p);
   // A workgroup writes whole blocks of 32 outputs, in turns if it has fewer.
   const uint32_t most = writes_int8 ? (gated ? 64 : 32) / shape.outs : shape.subgroups;
   const uint32_t subgroups =
@@ -200,8 +206,9 @@ void KernelPlanner::matmul_int8(const MatmulParams& p, uint32_t has) {
   const uint32_t split = splits ? std::min(shape.split, subgroups) : 1;
   const uint32_t outs = shape.outs, out_groups = subgroups / split;
   const uint32_t width = out_groups * (gated ? outs / 2 : outs);
-  const uint32_t turns = writes_int8 ? blocks(32, width) : 1;
-  require(!writes_int8 || (p.n_out % 32 == 0 && 32 % width == 0), "whole blocks of outputs");
+  const uint32_t turns = std::max(shape.turns, writes_int8 ? blocks(32, width) : 1);
+  require(!writes_int8 || (p.n_out % 32 == 0 && turns * width % 32 == 0),
+          "whole blocks of outputs");
   // A column of a row takes a byte, and a block 12 more.
   const uint32_t fitting = capabilities_.shared_bytes * 3 / 4 / (p.n_rows * 11 / 8 + 1);
   const uint32_t chunk = p.in_dtype == kDTypeI8 ? p.n_in : std::min(p.n_in, fitting / 1024 * 1024);

@@ -201,6 +201,13 @@ TEST_F(Int8Rows, ProductsHaveNormsGatesResidualsAndInt8Results) {
   }
 }
 
+TEST_F(Int8Rows, LongRowsServeSeveralTurnsOfAWorkgroup) {
+  // 96 results are not a multiple of what a workgroup writes.
+  const QuantizedMatrix matrix({DType::kQ4_0}, 192, 4096, 3);
+  check(matrix, {.n_out = 192, .n_in = 4096, .norm = true});
+  check(matrix, {.n_out = 96, .n_in = 4096, .out = DType::kI8, .norm = true, .gated = true});
+}
+
 TEST_F(Int8Rows, LongRowsAreQuantizedInChunks) {
   // Eight rows of this width do not fit in a workgroup's shared memory at once.
   const QuantizedMatrix matrix({DType::kQ4_1}, 9, 9 * 1024 + 32, 5);
