@@ -1,11 +1,10 @@
 #include "decoder/windows/batch_transcriber.h"
 
 #include <algorithm>
-#include <deque>
 #include <iterator>
-#include <tuple>
 #include <utility>
 
+#include "decoder/windows/batch_recordings.h"
 #include "error/tasks.h"
 
 namespace vesper {
@@ -24,11 +23,11 @@ class Batch {
       : windows_(model, settings),
         decoder_(model.decoder()),
         settings_(settings),
-        next_(next),
         options_(options),
         search_(search_of(settings, settings.temperatures.front())),
         audio_(model.n_encoded(), windows_.audio_window()),
-        slots_(decoder_.n_slots()) {
+        slots_(decoder_.n_slots()),
+        recordings_(windows_, next, options, kRecordingsPerSlot * slots_.size()) {
     for (uint32_t i = 0; i < decoder_.n_windows(); ++i) free_windows_.push_back(i);
   }
 
@@ -38,48 +37,13 @@ class Batch {
       // Only while nothing runs: these use other sequences of the decoder.
       run_further_attempts();
       for (const Taken& taken : std::exchange(alone_, {})) decode_alone(taken);
-    } while (!has_ended_ || !open_.empty());
+    } while (!recordings_.is_done());
   }
 
  private:
-  // A part of a recording with its own cursor.
-  struct Track {
-    WindowCursor cursor;
-    uint64_t speech_end;                   // frame
-    bool is_taken = false;                 // in a slot, or failed
-    std::optional<uint32_t> encoded = {};  // index of the next window, which waits for a slot
-    std::vector<Segment> segments = {};    // not emitted yet
+  using Open = BatchRecordings::Open;
+  using Track = BatchRecordings::Track;
 
-    bool is_waiting() const { return !is_taken && !cursor.is_at_end(); }
-  };
-
-  struct Open {
-    Open(const WindowDecoder& of_batch, BatchRecording from)
-        : source(std::move(from)),
-          windows(source.windows ? *source.windows : of_batch),
-          recording(windows, *source.mel) {
-      recording.state.speech = source.speech;
-    }
-
-    BatchRecording source;
-    const WindowDecoder& windows;
-    RecordingWindows recording;
-    std::vector<Track> tracks;       // not resized while pointers to its elements exist
-    size_t n_emitted = 0;            // tracks whose segments were all emitted
-    bool has_guessed_wrong = false;  // the language
-
-    bool is_taken() const { return std::ranges::any_of(tracks, &Track::is_taken); }
-    bool is_done() const {
-      return std::ranges::all_of(tracks, [](const Track& t) { return t.cursor.is_at_end(); });
-    }
-    uint64_t n_frames_left() const {
-      uint64_t n = 0;
-      for (const Track& track : tracks) {
-        n += track.cursor.end - std::min(track.cursor.seek, track.cursor.end);
-      }
-      return n;
-    }
-  };
   struct Taken {
     Open* of = nullptr;
     Track* track = nullptr;
@@ -105,14 +69,9 @@ class Batch {
     bool is_free() const { return !is_running && taken.of == nullptr; }
   };
 
-  bool needs_language(const Open& open) const {
-    return !open.recording.state.language_is_found && !open.windows.follows_languages();
-  }
-
   // Decodes windows at the first temperature until there are none, or too many have failed.
   void run_first_attempts() {
-    // A new recording may detect its language, which needs an idle decoder.
-    if (!has_waiting(1)) open_next(/*may_wait=*/true);
+    recordings_.open_first();
     decoder_.begin(search_.shape(static_cast<uint32_t>(slots_.size())), options_.in_order);
     fill_slots();
     while (n_running_ > 0) {
@@ -126,7 +85,7 @@ class Batch {
       resolve_guesses();
       finish_windows();
       // All slots: after the window that decides the language, many others can start.
-      if (!ended.empty() || std::exchange(waits_for_recording_, false)) fill_slots();
+      if (!ended.empty() || recordings_.was_without_next()) fill_slots();
     }
   }
 
@@ -221,50 +180,6 @@ class Batch {
     if (options_.on_round) options_.on_round(static_cast<uint32_t>(n_windows));
   }
 
-  // Whether at least n windows could start.
-  bool has_waiting(size_t n) const {
-    for (const std::unique_ptr<Open>& open : open_) {
-      for (const Track& track : open->tracks) {
-        if (track.is_waiting() && --n == 0) return true;
-      }
-    }
-    return false;
-  }
-
-  // Whether a recording can be opened while others are decoded: detecting the language in several
-  // windows uses the whole decoder.
-  bool opens_beside() const {
-    return settings_.language != "auto" || settings_.language_detection_segments == 1;
-  }
-
-  // Opens the next recording, if there is one, and it is ready or `may_wait`.
-  bool open_next(bool may_wait) {
-    if (has_ended_ && options_.in_order) return false;
-    if (open_.size() >= kRecordingsPerSlot * slots_.size()) return false;
-    if (!may_wait && options_.is_ready && !options_.is_ready()) {
-      waits_for_recording_ = true;
-      return false;
-    }
-    std::optional<BatchRecording> source = next_();
-    has_ended_ = !source;
-    if (!source) {
-      // Another one may come while windows are decoded.
-      waits_for_recording_ = !options_.in_order;
-      return false;
-    }
-    open_.push_back(std::make_unique<Open>(windows_, std::move(*source)));
-    Open& open = *open_.back();
-    for (const SpeechSegment& part : open.source.parts) {
-      if (part.begin >= part.end) continue;
-      WindowCursor cursor = open.windows.cursor(open.recording.state, part.begin, part.end);
-      cursor.is_first = open.tracks.empty();
-      cursor.last_speech_s = static_cast<double>(part.begin) * kFrameSeconds;
-      open.tracks.push_back({std::move(cursor), part.speech_end});
-    }
-    emit();
-    return true;
-  }
-
   void fill_slots() {
     for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
       // What cannot start in one slot cannot start in another.
@@ -279,37 +194,25 @@ class Batch {
     // recording must not wait until the others end.
     const size_t n_interrupting = options_.in_order ? slots_.size() / 5 + 1 : 1;
     if (failed_.size() + alone_.size() >= n_interrupting) return false;
-    // A recording that has arrived takes turns with the others from now on.
-    if (!options_.in_order && opens_beside()) open_next(/*may_wait=*/false);
     // Windows of several recordings are encoded together.
-    while (opens_beside() && !has_waiting(audio_.size()) && open_next(/*may_wait=*/false)) {
-    }
+    recordings_.open_ready(audio_.size());
     do {
-      for (Open* open : in_turn()) {
+      for (Open* open : recordings_.in_turn([&](const Open& of) { return n_running(of); })) {
         if (start_window(*open, slot)) return true;
       }
-      emit();
+      recordings_.emit();
       // Failed windows may have all places of encoded windows.
-    } while (!free_windows_.empty() && opens_beside() && open_next(/*may_wait=*/n_running_ == 0));
+    } while (!free_windows_.empty() && recordings_.open_beside(/*may_wait=*/n_running_ == 0));
     return false;
   }
 
-  // The open recordings in the order in which their windows start.
-  std::vector<Open*> in_turn() const {
-    std::vector<Open*> all;
-    for (const std::unique_ptr<Open>& open : open_) all.push_back(open.get());
-    if (options_.in_order) return all;
-    const auto turn = [&](const Open* open) {
-      const auto n_running = std::ranges::count_if(
-          slots_, [&](const Slot& slot) { return slot.is_running && slot.taken.of == open; });
-      return std::tuple(n_running, open->n_frames_left());
-    };
-    std::ranges::stable_sort(all, {}, turn);
-    return all;
+  size_t n_running(const Open& open) const {
+    return static_cast<size_t>(std::ranges::count_if(
+        slots_, [&](const Slot& slot) { return slot.is_running && slot.taken.of == &open; }));
   }
 
   bool start_window(Open& open, uint32_t slot) {
-    if (std::ranges::none_of(open.tracks, &Track::is_waiting)) return false;
+    if (!open.is_waiting()) return false;
     if (open.source.is_cancelled && open.source.is_cancelled()) {
       drop_windows(open);
       return false;
@@ -319,7 +222,7 @@ class Batch {
     if (open.is_taken()) {
       // Sequential windows.
       if (windows.follows_languages()) return false;
-      is_guess = needs_language(open);
+      is_guess = open.needs_language();
       if (is_guess && !may_guess_language(open)) return false;
     }
     for (Track& track : open.tracks) {
@@ -332,7 +235,7 @@ class Batch {
       while (!track.is_taken && !track.cursor.is_at_end()) {
         if (!track.encoded && free_windows_.empty()) {
           // The first window with speech decides the language.
-          if (needs_language(open)) return false;
+          if (open.needs_language()) return false;
           break;
         }
         if (!encode(open, track)) continue;
@@ -391,7 +294,7 @@ class Batch {
       Slot& slot = slots_[i];
       if (!slot.is_guess || slot.taken.of == nullptr) continue;
       Open& open = *slot.taken.of;
-      if (!needs_language(open)) {
+      if (!open.needs_language()) {
         slot.is_guess = false;
         if (!slot.is_running) take(i);
       } else if (!is_detecting_language(open)) {
@@ -417,12 +320,12 @@ class Batch {
     if (track.encoded) return true;
     std::vector<Taken> next{{&open, &track}};
     size_t n_most = audio_.size();
-    for (const auto& each : open_) {
+    for (const auto& each : recordings_.all()) {
       n_most -= static_cast<size_t>(std::ranges::count_if(
           each->tracks, [](const Track& other) { return other.encoded.has_value(); }));
     }
     n_most = std::min(n_most, free_windows_.size());
-    for (const auto& each : open_) {
+    for (const auto& each : recordings_.all()) {
       for (Track& other : each->tracks) {
         if (next.size() >= n_most) break;
         if (&other == &track || other.is_taken || other.encoded || other.cursor.is_at_end()) {
@@ -512,66 +415,23 @@ class Batch {
     std::ranges::move(segments, std::back_inserter(track.segments));
     track.is_taken = false;
     if (taken.of->is_done()) taken.of->source.mel.reset();
-    emit();
-  }
-
-  // Emits the segments that no other segment can precede. Ends the recordings that are done.
-  void emit() {
-    for (size_t i = 0; i < open_.size();) {
-      if (emit(*open_[i])) {
-        end(*open_[i]);
-        open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
-      } else if (options_.in_order) {
-        return;
-      } else {
-        ++i;
-      }
-    }
-  }
-
-  // Returns whether all segments of the recording are emitted.
-  static bool emit(Open& open) {
-    for (; open.n_emitted < open.tracks.size(); ++open.n_emitted) {
-      Track& track = open.tracks[open.n_emitted];
-      for (Segment& segment : std::exchange(track.segments, {})) {
-        open.windows.emit_segment(open.recording.state.transcript, std::move(segment),
-                                  open.source.on_segment);
-      }
-      if (!track.cursor.is_at_end()) break;
-    }
-    report_progress(open);
-    return open.n_emitted == open.tracks.size();
-  }
-
-  static void report_progress(const Open& open) {
-    if (!open.source.on_progress) return;
-    const double total_s = open.recording.state.transcript.duration_s;
-    const double left_s = static_cast<double>(open.n_frames_left()) * kFrameSeconds;
-    open.source.on_progress(total_s - left_s, total_s);
-  }
-
-  static void end(Open& open) {
-    Transcript transcript = open.windows.finish(std::move(open.recording.state));
-    if (open.source.on_end) open.source.on_end(std::move(transcript));
+    recordings_.emit();
   }
 
   const WindowDecoder windows_;
   WhisperDecoder& decoder_;
   const DecodingSettings& settings_;
-  const NextRecording& next_;
   const BatchOptions& options_;
-  const Search search_;                     // of first attempts
-  bool has_ended_ = false;                  // the last call of next_ returned none
-  std::deque<std::unique_ptr<Open>> open_;  // in order
-  std::vector<AudioWindow> audio_;          // of windows that are encoded at once
-  std::vector<uint32_t> free_windows_;      // indices
+  const Search search_;                 // of first attempts
+  std::vector<AudioWindow> audio_;      // of windows that are encoded at once
+  std::vector<uint32_t> free_windows_;  // indices
   std::vector<Slot> slots_;
+  BatchRecordings recordings_;
   std::vector<Ended> ended_;  // since the last steps
   // Decoded while nothing else runs.
   std::vector<Tried> failed_;
   std::vector<Taken> alone_;
   uint32_t n_running_ = 0;
-  bool waits_for_recording_ = false;  // the next one was not there when it was asked for
 };
 
 }  // namespace
