@@ -88,8 +88,9 @@ size_t expect_golden(Generator& model, float close) {
   return n_whole;
 }
 
+// At most 0.2005 apart where they differ on a CPU with AVX2, and less on others.
 TEST_F(SmolLm2, AnswersAsLlamaCpp) {
-  EXPECT_GE(expect_golden(*generator("cpu", Compute::kAuto), 0.2f), 2u);
+  EXPECT_GE(expect_golden(*generator("cpu", Compute::kAuto), 0.201f), 2u);
 }
 
 // Without quantization: at most 0.219 apart where they differ.
