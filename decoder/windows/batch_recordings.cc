@@ -77,7 +77,7 @@ BatchRecordings::BatchRecordings(const WindowDecoder& windows, const NextRecordi
                                  const BatchOptions& options, size_t n_most)
     : windows_(windows), next_(next), options_(options), n_most_(n_most) {}
 
-bool BatchRecordings::was_without_next() { return std::exchange(was_without_next_, false); }
+bool BatchRecordings::should_ask_again() { return std::exchange(should_ask_again_, false); }
 
 void BatchRecordings::open_first() {
   if (!has_waiting(1)) open_next(/*may_wait=*/true);
@@ -110,14 +110,14 @@ bool BatchRecordings::open_next(bool may_wait) {
   if (has_ended_ && options_.in_order) return false;
   if (open_.size() >= n_most_) return false;
   if (!may_wait && options_.is_ready && !options_.is_ready()) {
-    was_without_next_ = true;
+    should_ask_again_ = true;
     return false;
   }
   std::optional<BatchRecording> source = next_();
   has_ended_ = !source;
   if (!source) {
     // Another one may come while windows are decoded.
-    was_without_next_ = !options_.in_order;
+    should_ask_again_ = !options_.in_order;
     return false;
   }
   open_.push_back(std::make_unique<Open>(windows_, std::move(*source)));

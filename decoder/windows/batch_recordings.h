@@ -42,10 +42,10 @@ class BatchRecordings {
     size_t n_emitted = 0;            // tracks whose segments were all emitted
     bool has_guessed_wrong = false;  // the language
 
-    bool is_taken() const;
-    bool is_waiting() const;
-    bool is_done() const;
-    bool needs_language() const;
+    bool is_taken() const;        // a track is
+    bool is_waiting() const;      // a track is
+    bool is_done() const;         // all tracks are at their end
+    bool needs_language() const;  // before its windows can be decoded
     uint64_t n_frames_left() const;
   };
 
@@ -56,8 +56,8 @@ class BatchRecordings {
   const std::deque<std::unique_ptr<Open>>& all() const { return open_; }  // in order
   // Whether there is neither an open recording nor another one.
   bool is_done() const { return has_ended_ && open_.empty(); }
-  // Since the last call: whether a recording was asked for and not there, but may come.
-  bool was_without_next();
+  // Whether a recording was asked for since the last call and was not there, but may come.
+  bool should_ask_again();
 
   // Waits for a recording unless a window can start. Requires an idle decoder, with which the new
   // recording may detect its language.
@@ -84,7 +84,7 @@ class BatchRecordings {
   const BatchOptions& options_;
   size_t n_most_;
   bool has_ended_ = false;  // the last call of next_ returned none
-  bool was_without_next_ = false;
+  bool should_ask_again_ = false;
   std::deque<std::unique_ptr<Open>> open_;
 };
 

@@ -85,7 +85,7 @@ class Batch {
       resolve_guesses();
       finish_windows();
       // All slots: after the window that decides the language, many others can start.
-      if (!ended.empty() || recordings_.was_without_next()) fill_slots();
+      if (!ended.empty() || recordings_.should_ask_again()) fill_slots();
     }
   }
 

@@ -183,7 +183,7 @@ float output_value(uint r, uint o) {
 }
 
 void main() {
-  uint part = gl_SubgroupID % kSplit;
+  uint first_block = gl_SubgroupID % kSplit * kLanes + gl_SubgroupInvocationID;
   [[unroll]] for (uint r = 0; r < kRows; ++r) squares[r] = 0.0;
   // Turns share the quantized rows if those fit in one chunk.
   for (uint turn = 0; turn < kTurns; ++turn) {
@@ -192,20 +192,22 @@ void main() {
     [[unroll]] for (uint i = 0; i < kOuts * kRows; ++i) sums[i] = 0.0;
     for (uint first = 0; first < kIn; first += kChunk) {
       uint n_blocks = min(kChunk, kIn - first) / 32;
-      uint b = part * kLanes + gl_SubgroupInvocationID;
-      // The first loads are under way while the rows are quantized, or while the sums of the turn
-      // before are added.
-      if (turn == 0 || !kOneChunk) load_blocks(first_out, first, min(b, n_blocks - 1));
-      if (!kInt8Rows && (turn == 0 || !kOneChunk)) {
-        if (turn != 0 || first != 0) barrier();  // the chunk before has been read
-        quantize_chunk(first, turn == 0);
-        barrier();
+      if (turn == 0 || !kOneChunk) {
+        // The first loads are under way while the rows are quantized.
+        load_blocks(first_out, first, min(first_block, n_blocks - 1));
+        if (!kInt8Rows) {
+          if (turn != 0 || first != 0) barrier();  // the chunk before has been read
+          quantize_chunk(first, turn == 0);
+          barrier();
+        }
       }
-      for (; b < n_blocks; b += kStep) add_blocks(first_out, first, b, n_blocks);
+      for (uint b = first_block; b < n_blocks; b += kStep) {
+        add_blocks(first_out, first, b, n_blocks);
+      }
     }
+    // Those of the next turn, while the sums of this one are added.
     if (kOneChunk && turn + 1 < kTurns) {
-      uint b = part * kLanes + gl_SubgroupInvocationID;
-      load_blocks(first_out + kOutGroups * kPairs, 0, min(b, kIn / 32 - 1));
+      load_blocks(first_out + kOutGroups * kPairs, 0, min(first_block, kIn / 32 - 1));
     }
     [[unroll]] for (uint i = 0; i < kOuts * kRows; ++i) {
       float sum = subgroupAdd(sums[i]);

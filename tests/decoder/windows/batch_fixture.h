@@ -4,13 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <random>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +17,7 @@
 #include "llm/inspect/observed_device.h"
 #include "tests/decoder/greedy_settings.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
+#include "tests/temporary_folder.h"
 
 namespace vesper::batch_transcriber_test {
 
@@ -29,9 +27,7 @@ class BatchTranscriber : public testing::Test {
     test::TinyWhisperOptions options;
     options.n_audio_ctx = 50;  // a window is 1 s
     options.n_text_ctx = 160;
-    folder_ = (std::filesystem::temp_directory_path() / "vesper-batch-XXXXXX").string();
-    if (!mkdtemp(folder_.data())) throw std::runtime_error("no temporary folder");
-    test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), folder_);
+    test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), folder_.path());
     std::mt19937 random(3);
     std::normal_distribution<float> noise(0.0f, 0.2f);
     std::vector<float> samples(16000 * 9);
@@ -46,21 +42,20 @@ class BatchTranscriber : public testing::Test {
     settings_.logprob_threshold.reset();
     settings_.compression_ratio_threshold.reset();
   }
-  ~BatchTranscriber() override { std::filesystem::remove_all(folder_); }
 
   // Windows of 8 s, each decoded once, at temperature 1.
   void draw_in_longer_windows() {
     test::TinyWhisperOptions options;
     options.n_audio_ctx = 400;
     options.n_text_ctx = 160;
-    test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), folder_);
+    test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), folder_.path());
     settings_.temperatures = {1};
     settings_.best_of = 1;
   }
   WhisperModel load(uint32_t n_places, Compute compute = Compute::kF32, uint32_t n_encoded = 1,
                     const KvTypes& kv_types = {}) const {
-    return {folder_,  open_device("cpu", {.n_threads = 2}), compute,
-            n_places, most_candidates(settings_),           n_encoded,
+    return {folder_.path(), open_device("cpu", {.n_threads = 2}), compute,
+            n_places,       most_candidates(settings_),           n_encoded,
             kv_types};
   }
   // Settings for a model with windows of 8 s: suppresses all tokens except some timestamps and the
@@ -140,7 +135,7 @@ class BatchTranscriber : public testing::Test {
     }
   }
 
-  std::string folder_;
+  TemporaryFolder folder_;
   MelSpectrogram mel_{80};
   DecodingSettings settings_ = greedy_settings();
   // More segments than slots, of one and of several windows.

@@ -167,7 +167,8 @@ TEST_F(BatchTranscriber, WholeRecordingsHaveTheTextOfEachAlone) {
 TEST_F(BatchTranscriber, ACancelledRecordingEndsAfterTheWindowsThatRun) {
   auto owned = std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
   ObservedDevice& device = *owned;
-  WhisperModel model(folder_, std::move(owned), Compute::kF32, 2, most_candidates(settings_));
+  WhisperModel model(folder_.path(), std::move(owned), Compute::kF32, 2,
+                     most_candidates(settings_));
   device.set_clock(Clock::kPerStage);
   for (const bool is_cancelled : {false, true}) {
     const uint64_t before = encoder_runs(device);
@@ -197,7 +198,8 @@ TEST_F(BatchTranscriber, ACancelledRecordingEndsAfterTheWindowsThatRun) {
 TEST_F(BatchTranscriber, WindowsOfSeveralRecordingsAreEncodedTogether) {
   auto owned = std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
   ObservedDevice& device = *owned;
-  WhisperModel model(folder_, std::move(owned), Compute::kF32, 4, most_candidates(settings_), 2);
+  WhisperModel model(folder_.path(), std::move(owned), Compute::kF32, 4, most_candidates(settings_),
+                     2);
   device.set_clock(Clock::kPerStage);
   std::vector<BatchRecording> recordings;
   for (const uint64_t begin : {0u, 100u, 200u, 300u}) {

@@ -133,8 +133,8 @@ TEST_F(BatchTranscriber, WindowsThatAreEncodedTogetherHaveTheSameText) {
       auto owned =
           std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
       ObservedDevice& device = *owned;
-      WhisperModel model(folder_, std::move(owned), Compute::kF32, 3, most_candidates(settings_),
-                         n_encoded);
+      WhisperModel model(folder_.path(), std::move(owned), Compute::kF32, 3,
+                         most_candidates(settings_), n_encoded);
       device.set_clock(Clock::kPerStage);
       const Transcript found = transcribe(model, speech_segments_);
       expect_equal(found.segments, expected.segments);
@@ -155,7 +155,8 @@ TEST_F(BatchTranscriber, FailedWindowsAreEncodedOnceAndDecodedTogether) {
   ObservedDevice& device = *owned;
   settings_.temperatures = {0, 0.5};
   settings_.best_of = 1;
-  WhisperModel model(folder_, std::move(owned), Compute::kF32, 3, most_candidates(settings_));
+  WhisperModel model(folder_.path(), std::move(owned), Compute::kF32, 3,
+                     most_candidates(settings_));
   device.set_clock(Clock::kPerStage);
   // Runs of steps of n sequences.
   const auto n_steps = [&](uint32_t n_sequences) {
@@ -198,7 +199,8 @@ TEST_F(BatchTranscriber, AttemptsAtOnceHaveTheResultOfOneAfterTheOther) {
     std::vector<Transcript> found;
     std::array<size_t, 2> n_rounds{};
     for (const bool is_eager : {false, true}) {
-      WhisperModel model(folder_, is_eager ? std::make_unique<Eager>() : open_device("cpu", {}),
+      WhisperModel model(folder_.path(),
+                         is_eager ? std::make_unique<Eager>() : open_device("cpu", {}),
                          Compute::kF32, 16, most_candidates(settings_));
       bool is_given = false;
       transcribe_batch(model, settings_,
@@ -225,7 +227,8 @@ TEST_F(BatchTranscriber, WordsThatAreAlignedTogetherHaveTheSameTimes) {
                                   [](const Segment& segment) { return segment.words.size() > 1; }));
   auto owned = std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
   ObservedDevice& device = *owned;
-  WhisperModel model(folder_, std::move(owned), Compute::kF32, 3, most_candidates(settings_), 4);
+  WhisperModel model(folder_.path(), std::move(owned), Compute::kF32, 3, most_candidates(settings_),
+                     4);
   device.set_clock(Clock::kPerStage);
   const Transcript found = transcribe(model, speech_segments_);
   expect_equal(found.segments, expected.segments);
@@ -245,7 +248,8 @@ TEST_F(BatchTranscriber, AWindowThatEndsTooLateIsDecodedAgain) {
   draw_in_longer_windows();
   auto owned = std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
   ObservedDevice& device = *owned;
-  WhisperModel model(folder_, std::move(owned), Compute::kF32, 3, most_candidates(settings_));
+  WhisperModel model(folder_.path(), std::move(owned), Compute::kF32, 3,
+                     most_candidates(settings_));
   device.set_clock(Clock::kPerStage);
   settings_.suppress_tokens = all_but_little(model.tokens(), 40);
   struct Found {
@@ -290,7 +294,8 @@ TEST_F(BatchTranscriber, SlotsFillAfterLanguageDetection) {
     auto owned =
         std::make_unique<ObservedDevice>(open_device("cpu", {}), ObservedDevice::Mode::kRun);
     ObservedDevice& device = *owned;
-    WhisperModel model(folder_, std::move(owned), Compute::kF32, 4, most_candidates(settings_));
+    WhisperModel model(folder_.path(), std::move(owned), Compute::kF32, 4,
+                       most_candidates(settings_));
     std::vector<SpeechSegment> segments;
     for (uint64_t i = 0; i < 8; ++i) segments.push_back({100 * i, 100 * (i + 1)});
     device.set_clock(Clock::kPerStage);

@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +13,7 @@
 #include "llm/devices/open_device.h"
 #include "tests/decoder/greedy_settings.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
+#include "tests/temporary_folder.h"
 
 namespace vesper::prompt_history_test {
 namespace {
@@ -27,16 +26,13 @@ constexpr uint32_t kTextContext = 40;  // a prompt has up to 19 tokens after the
 class PromptOfWindows : public testing::Test {
  protected:
   PromptOfWindows() {
-    folder_ = (std::filesystem::temp_directory_path() / "vesper-prompt-XXXXXX").string();
-    if (!mkdtemp(folder_.data())) throw std::runtime_error("no temporary folder");
     test::write_files(test::TinyWhisper(test::TinyWhisperOptions{}).ctranslate2(DType::kF32),
-                      folder_);
-    model_ = std::make_unique<WhisperModel>(folder_, open_device("cpu", {.n_threads = 1}),
+                      folder_.path());
+    model_ = std::make_unique<WhisperModel>(folder_.path(), open_device("cpu", {.n_threads = 1}),
                                             Compute::kF32);
     settings_.initial_prompt = "ab";
     settings_.hotwords = "";
   }
-  ~PromptOfWindows() override { std::filesystem::remove_all(folder_); }
 
   PromptHistory history() const {
     return PromptHistory(settings_, model_->tokenizer(), model_->tokens(), kTextContext);
@@ -58,7 +54,7 @@ class PromptOfWindows : public testing::Test {
     return a;
   }
 
-  std::string folder_;
+  TemporaryFolder folder_;
   std::unique_ptr<WhisperModel> model_;
   DecodingSettings settings_ = greedy_settings();
 };

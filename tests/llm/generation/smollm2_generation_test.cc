@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "llm/cpu/cpu_features.h"
 #include "llm/devices/open_device.h"
 #include "llm/generation/generator.h"
 #include "llm/grammar/gbnf.h"
@@ -88,9 +89,11 @@ size_t expect_golden(Generator& model, float close) {
   return n_whole;
 }
 
-// At most 0.2005 apart where they differ on a CPU with AVX2, and less on others.
+// Where they differ, at most 0.2005 apart with AVX2 alone, whose sums have another order.
 TEST_F(SmolLm2, AnswersAsLlamaCpp) {
-  EXPECT_GE(expect_golden(*generator("cpu", Compute::kAuto), 0.201f), 2u);
+  const CpuFeatures& cpu = cpu_features();
+  const float close = cpu.avx_vnni || cpu.avx512_vnni ? 0.2f : 0.201f;
+  EXPECT_GE(expect_golden(*generator("cpu", Compute::kAuto), close), 2u);
 }
 
 // Without quantization: at most 0.219 apart where they differ.
