@@ -14,6 +14,7 @@
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Address { uint v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer F32Buffer { float v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer F16Buffer { float16_t v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 2) buffer U16Buffer { uint16_t v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 1) buffer I8Buffer { int8_t v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer I32Buffer { int v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer RowBuffer { Row v[]; };

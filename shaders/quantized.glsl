@@ -42,32 +42,45 @@ uvec2 load_codes(Address weight, uint row, uint n_in, uint k) {
   return codes;
 }
 
-// Scale and minimum of column k: the weight is code_values(code) * x + y.
-vec2 load_group_scale(Address scales, uint row, uint n_in, uint k) {
+// The stored scale and minimum of column k. What loads them ahead keeps them as they are until they
+// are used, because a conversion would wait for the load.
+uvec2 load_group_bits(Address scales, uint row, uint n_in, uint k) {
   uint group = k / kGroup;
   if (kScaleKind == 3u) {
     uint halves = n_in / 256u * kScaleKinds;
     uint bytes = (2u * halves + n_in / kGroup * kScaleKinds + 3u) & ~3u;
-    uint at = row * bytes;
-    uint whole = at / 2u + k / 256u * kScaleKinds;
-    uint part = at + 2u * halves + group * kScaleKinds;
-    float scale = float(F16Buffer(scales).v[whole]) * float(int(I8Buffer(scales).v[part]));
-    if (kScaleKinds == 1u) return vec2(scale, 0.0);
-    return vec2(scale,
-                float(F16Buffer(scales).v[whole + 1u]) * float(int(I8Buffer(scales).v[part + 1u])));
+    uint whole = row * bytes / 2u + k / 256u * kScaleKinds;
+    uint part = row * bytes + 2u * halves + group * kScaleKinds;
+    if (kScaleKinds == 1u) {
+      return uvec2(U16Buffer(scales).v[whole], int(I8Buffer(scales).v[part]));
+    }
+    return uvec2(U32Buffer(scales).v[whole / 2u], U16Buffer(scales).v[part / 2u]);
   }
   uint at = row * (n_in / kGroup) + group;
-  if (kScaleKind == 2u) return vec2(F32Buffer(scales).v[2u * at], F32Buffer(scales).v[2u * at + 1u]);
-  if (kScaleKind == 1u) {
-    if (kScaleKinds == 1u) {
-      uint pair = U32Buffer(scales).v[at / 2u];
-      return vec2(uintBitsToFloat(at % 2u == 0u ? pair << 16 : pair & 0xffff0000u), 0.0);
-    }
-    uint both = U32Buffer(scales).v[at];
-    return vec2(uintBitsToFloat(both << 16), uintBitsToFloat(both & 0xffff0000u));
+  if (kScaleKind == 2u) return UVec2Buffer(scales).v[at];
+  if (kScaleKinds == 2u) return uvec2(U32Buffer(scales).v[at], 0u);
+  return uvec2(U16Buffer(scales).v[at], 0u);
+}
+
+// A signed byte in the low bits. GPUs convert integers slowly.
+float byte_value(uint bits) { return uintBitsToFloat((bits & 255u) ^ 0x4b000080u) - 8388736.0; }
+
+// Scale and minimum: the weight is code_values(code) * x + y.
+vec2 group_scale(uvec2 bits) {
+  vec2 scale;
+  if (kScaleKind == 2u) {
+    scale = uintBitsToFloat(bits);
+  } else if (kScaleKind == 1u) {
+    scale = uintBitsToFloat(uvec2(bits.x << 16, bits.x & 0xffff0000u));
+  } else {
+    scale = unpackHalf2x16(bits.x);
   }
-  if (kScaleKinds == 2u) return unpackHalf2x16(U32Buffer(scales).v[at]);
-  return vec2(float(F16Buffer(scales).v[at]), 0.0);
+  if (kScaleKind == 3u) scale *= vec2(byte_value(bits.y), byte_value(bits.y >> 8));
+  return kScaleKinds == 2u ? scale : vec2(scale.x, 0.0);
+}
+
+vec2 load_group_scale(Address scales, uint row, uint n_in, uint k) {
+  return group_scale(load_group_bits(scales, row, n_in, k));
 }
 
 // Four codes as floats, minus the zero point. A code in the low bits of 2^23 needs one exact
@@ -77,10 +90,10 @@ vec4 code_values(uint codes) {
   return uintBitsToFloat(bits | 0x4b000000u) - (8388608.0 + (kScaleKinds == 1u ? float(kZero) : 0.0));
 }
 
-// A stored block of 32 columns, and the scales of its two halves of 16 columns.
+// A stored block of 32 columns, and the stored scales of its two halves of 16 columns.
 struct CodeBlock {
   uvec4 low, high;
-  vec2 groups[2];
+  uvec2 groups[2];
 };
 
 // Columns k to k + 31 of a row. k is a multiple of 32.
@@ -102,8 +115,8 @@ CodeBlock load_block(Address weight, Address scales, uint row, uint n_in, uint k
     }
     if ((kCodeBits & 1u) != 0u) block.high.z = U32Buffer(weight).v[at + k / 32u];
   }
-  block.groups[0] = load_group_scale(scales, row, n_in, k);
-  block.groups[1] = kGroup == 16u ? load_group_scale(scales, row, n_in, k + 16u) : block.groups[0];
+  block.groups[0] = load_group_bits(scales, row, n_in, k);
+  block.groups[1] = kGroup == 16u ? load_group_bits(scales, row, n_in, k + 16u) : block.groups[0];
   return block;
 }
 

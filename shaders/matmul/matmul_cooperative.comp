@@ -112,12 +112,13 @@ uint weight_pair(uint codes, f16vec2 scale, f16vec2 minimum) {
 // Columns 8 i to 8 i + 7 of a block of quantized weights.
 uvec4 block_halves(CodeBlock block, uint i) {
   uvec2 codes = block_codes(block, i);
-  vec2 group = block.groups[i / 2];
   if (kScaleKind == 0) {
-    f16vec2 scale = f16vec2(float16_t(group.x)), minimum = f16vec2(float16_t(group.y));
+    f16vec2 group = unpackFloat2x16(block.groups[i / 2].x);
+    f16vec2 scale = group.xx, minimum = group.yy;
     return uvec4(weight_pair(codes.x, scale, minimum), weight_pair(codes.x >> 16, scale, minimum),
                  weight_pair(codes.y, scale, minimum), weight_pair(codes.y >> 16, scale, minimum));
   }
+  vec2 group = group_scale(block.groups[i / 2]);
   vec4 low = code_values(codes.x) * group.x, high = code_values(codes.y) * group.x;
   if (kScaleKinds == 2) {
     low += group.y;

@@ -109,7 +109,7 @@ void add_blocks(uint first_out, uint first, uint b, uint n_blocks) {
   vec2 groups[kOuts][2];
   [[unroll]] for (uint o = 0; o < kOuts; ++o) {
     [[unroll]] for (uint i = 0; i < 4; ++i) codes[o][i] = block_codes(blocks[o], i);
-    [[unroll]] for (uint i = 0; i < 2; ++i) groups[o][i] = blocks[o].groups[i];
+    [[unroll]] for (uint i = 0; i < 2; ++i) groups[o][i] = group_scale(blocks[o].groups[i]);
   }
   if (b + kStep < n_blocks) load_blocks(first_out, first, b + kStep);
   [[unroll]] for (uint r = 0; r < kRows; ++r) {

@@ -158,8 +158,9 @@ void sum_blocks(uint first, uint part) {
         uvec2 low = block_codes(blocks[o], 2 * h), high = block_codes(blocks[o], 2 * h + 1);
         float sum = dot(x[0], code_values(low.x)) + dot(x[1], code_values(low.y)) +
                     dot(x[2], code_values(high.x)) + dot(x[3], code_values(high.y));
-        sum *= blocks[o].groups[h].x;
-        if (kScaleKinds == 2u) sum += x_sum * blocks[o].groups[h].y;
+        vec2 group = group_scale(blocks[o].groups[h]);
+        sum *= group.x;
+        if (kScaleKinds == 2u) sum += x_sum * group.y;
         sums[o] += sum;
       }
     }
