@@ -2,7 +2,8 @@
 // has them.
 //
 // In memory, n rows of d columns are the codes, int8 [n, d], then two words per block, [n, d / 32]:
-// the scale, f32, and the sums of the codes of its first and second half, 16 bits each.
+// the scale, f32, and the sums of the codes of its first and second half, 16 bits each. Of four
+// columns, the second and third are exchanged, as in quantized weights (quantized.glsl).
 #ifndef VESPER_SHADERS_INT8_ROWS_GLSL_
 #define VESPER_SHADERS_INT8_ROWS_GLSL_
 
@@ -31,7 +32,7 @@ Int8Quad quantize(vec4 x) {
   // The low byte of x + 1.5 * 2^23 is x, rounded to even, in two's complement.
   vec4 rounded = x * (greatest == 0.0 ? 0.0 : 127.0 / greatest) + 12582912.0;
   uvec4 bytes = floatBitsToUint(rounded) & 255u;
-  uint codes = bytes.x | bytes.y << 8 | bytes.z << 16 | bytes.w << 24;
+  uint codes = bytes.x | bytes.z << 8 | bytes.y << 16 | bytes.w << 24;
   int total = dot_bytes(codes, 0x01010101u, 0);
   total += subgroupShuffleXor(total, 1);
   total += subgroupShuffleXor(total, 2);

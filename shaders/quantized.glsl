@@ -5,11 +5,12 @@
 // A row of codes has n_in / 32 * bits words, padded to 16 bytes: planes of 4, 2 and 1 bits, or one
 // of 8 bits. A word of a plane has 32 / width columns. Four consecutive columns are the four bytes
 // of one word after a shift and a mask: with n = 8 / width, columns 4 q to 4 q + 3 are in word q /
-// n, from bit q % n * width of each byte.
+// n, from bit q % n * width of each byte. The bytes are columns 0, 2, 1 and 3 of the four, so that
+// a mask gives columns 0 and 1, or 2 and 3, in the halves of a word.
 //
 // A row of scales has (scale, minimum) for each group, or only the scale. They are f16, bf16 or
-// f32, or f16 per 256 columns followed by a signed byte per group that multiplies it, padded to 4
-// bytes.
+// f32, or f16 per 256 columns and a signed byte per group that multiplies it. Each of these parts
+// is padded to 16 bytes.
 #ifndef VESPER_SHADERS_QUANTIZED_GLSL_
 #define VESPER_SHADERS_QUANTIZED_GLSL_
 
@@ -19,6 +20,7 @@ const uint kScaleKind = kWeightFormat >> 13 & 3u;  // f16, bf16, f32, parts
 const uint kGroup = (kWeightFormat >> 15 & 15u) * 16u;
 const uint kScaleKinds = 1u + (kWeightFormat >> 19 & 1u);  // 2: with a minimum
 const uint kZero = kWeightFormat >> 20 & 255u;
+const uint kGroupBytes = kScaleKinds * (kScaleKind == 3u ? 1u : kScaleKind == 2u ? 4u : 2u);
 
 // Codes of columns k to k + 7 of a row, one byte each. k is a multiple of 8.
 uvec2 load_codes(Address weight, uint row, uint n_in, uint k) {
@@ -42,24 +44,34 @@ uvec2 load_codes(Address weight, uint row, uint n_in, uint k) {
   return codes;
 }
 
+uint padded_bytes(uint bytes) { return (bytes + 15u) & ~15u; }
+
+// Where the scales of a row begin, in bytes.
+uint scale_row(uint row, uint n_in) {
+  uint bytes = padded_bytes(n_in / kGroup * kGroupBytes);
+  if (kScaleKind == 3u) bytes += padded_bytes(n_in / 256u * 2u * kScaleKinds);
+  return row * bytes;
+}
+
+// The f16 scale and minimum of the 256 columns of column k, of a row that begins at `start`.
+uint load_whole_scale(Address scales, uint start, uint k) {
+  if (kScaleKinds == 2u) return U32Buffer(scales).v[start / 4u + k / 256u];
+  return uint(U16Buffer(scales).v[start / 2u + k / 256u]);
+}
+
 // The stored scale and minimum of column k. What loads them ahead keeps them as they are until they
 // are used, because a conversion would wait for the load.
 uvec2 load_group_bits(Address scales, uint row, uint n_in, uint k) {
-  uint group = k / kGroup;
+  uint start = scale_row(row, n_in), group = k / kGroup;
   if (kScaleKind == 3u) {
-    uint halves = n_in / 256u * kScaleKinds;
-    uint bytes = (2u * halves + n_in / kGroup * kScaleKinds + 3u) & ~3u;
-    uint whole = row * bytes / 2u + k / 256u * kScaleKinds;
-    uint part = row * bytes + 2u * halves + group * kScaleKinds;
-    if (kScaleKinds == 1u) {
-      return uvec2(U16Buffer(scales).v[whole], int(I8Buffer(scales).v[part]));
-    }
-    return uvec2(U32Buffer(scales).v[whole / 2u], U16Buffer(scales).v[part / 2u]);
+    uint whole = load_whole_scale(scales, start, k);
+    uint part = start + padded_bytes(n_in / 256u * 2u * kScaleKinds) + group * kScaleKinds;
+    if (kScaleKinds == 2u) return uvec2(whole, U16Buffer(scales).v[part / 2u]);
+    return uvec2(whole, int(I8Buffer(scales).v[part]));
   }
-  uint at = row * (n_in / kGroup) + group;
-  if (kScaleKind == 2u) return UVec2Buffer(scales).v[at];
-  if (kScaleKinds == 2u) return uvec2(U32Buffer(scales).v[at], 0u);
-  return uvec2(U16Buffer(scales).v[at], 0u);
+  if (kScaleKind == 2u) return UVec2Buffer(scales).v[start / 8u + group];
+  if (kScaleKinds == 2u) return uvec2(U32Buffer(scales).v[start / 4u + group], 0u);
+  return uvec2(U16Buffer(scales).v[start / 2u + group], 0u);
 }
 
 // A signed byte in the low bits. GPUs convert integers slowly.
@@ -86,7 +98,7 @@ vec2 load_group_scale(Address scales, uint row, uint n_in, uint k) {
 // Four codes as floats, minus the zero point. A code in the low bits of 2^23 needs one exact
 // subtraction. GPUs convert integers at an eighth of the speed or less.
 vec4 code_values(uint codes) {
-  uvec4 bits = uvec4(codes & 255u, codes >> 8 & 255u, codes >> 16 & 255u, codes >> 24);
+  uvec4 bits = uvec4(codes & 255u, codes >> 16 & 255u, codes >> 8 & 255u, codes >> 24);
   return uintBitsToFloat(bits | 0x4b000000u) - (8388608.0 + (kScaleKinds == 1u ? float(kZero) : 0.0));
 }
 
@@ -96,8 +108,8 @@ struct CodeBlock {
   uvec2 groups[2];
 };
 
-// Columns k to k + 31 of a row. k is a multiple of 32.
-CodeBlock load_block(Address weight, Address scales, uint row, uint n_in, uint k) {
+// The codes of columns k to k + 31 of a row. k is a multiple of 32.
+CodeBlock load_block_codes(Address weight, uint row, uint n_in, uint k) {
   CodeBlock block;
   block.low = block.high = uvec4(0u);
   uint at = row * ((n_in / 32u * kCodeBits + 3u) & ~3u);
@@ -115,9 +127,41 @@ CodeBlock load_block(Address weight, Address scales, uint row, uint n_in, uint k
     }
     if ((kCodeBits & 1u) != 0u) block.high.z = U32Buffer(weight).v[at + k / 32u];
   }
+  return block;
+}
+
+// The same with their scales.
+CodeBlock load_block(Address weight, Address scales, uint row, uint n_in, uint k) {
+  CodeBlock block = load_block_codes(weight, row, n_in, k);
   block.groups[0] = load_group_bits(scales, row, n_in, k);
   block.groups[1] = kGroup == 16u ? load_group_bits(scales, row, n_in, k + 16u) : block.groups[0];
   return block;
+}
+
+// If 64 columns have four bytes of scales, those of 256 columns are one load.
+const bool kHasScaleWords = 16u * kGroupBytes == kGroup;
+struct ScaleWords {
+  uvec4 words;  // one of 64 columns each
+  uint whole;   // of scales in parts
+};
+
+// The scales of the 256 columns of column k of a row.
+ScaleWords load_scale_words(Address scales, uint row, uint n_in, uint k) {
+  uint start = scale_row(row, n_in);
+  uint whole = 0u;
+  if (kScaleKind == 3u) {
+    whole = load_whole_scale(scales, start, k);
+    start += padded_bytes(n_in / 256u * 2u * kScaleKinds);
+  }
+  return ScaleWords(UVec4Buffer(scales).v[start / 16u + k / 256u], whole);
+}
+
+// The scales of the block of 32 columns in half `which` of the 64 columns of the first word.
+uvec2[2] first_word_groups(ScaleWords scales, uint which) {
+  uint bits = kGroup == 64u || which == 0u ? scales.words.x : scales.words.x >> 16;
+  if (kScaleKind != 3u) return uvec2[2](uvec2(bits, 0u), uvec2(bits, 0u));
+  return uvec2[2](uvec2(scales.whole, bits),
+                  uvec2(scales.whole, kGroup == 16u ? bits >> 8 : bits));
 }
 
 // Codes 8 i to 8 i + 7 of a block, one byte each.

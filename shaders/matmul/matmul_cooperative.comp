@@ -63,6 +63,7 @@ const uint kWeightLoads = kInBlocks ? 1 : (kTileOuts + kStep - 1) / kStep;
 const uint kBlocks = kDepth / 32;  // in a row of the tile
 const uint kBlockStep = kThreads / kBlocks;
 const uint kBlockLoads = kInBlocks ? (kTileOuts + kBlockStep - 1) / kBlockStep : 1;
+const bool kScalesAhead = kHasScaleWords && kDepth == 64;
 const uint kDown = kSubgroupRows / kSide;
 const uint kAcross = kSubgroupOuts / kSide;
 const uint kSubgroupsAcross = kTileOuts / kSubgroupOuts;
@@ -100,23 +101,44 @@ uvec4 weight_halves(uvec4 bits) {
   return pack_halves(unpack_bytes(bits.x), unpack_bytes(bits.y));
 }
 
-// Two weights of f16 scales: the codes in the low two bytes. Exact but for the last rounding, as in
-// f32, with half of the instructions. A code in the low bits of 1,024 needs one exact subtraction.
-uint weight_pair(uint codes, f16vec2 scale, f16vec2 minimum) {
-  uint pair = codes & 0xffu | codes << 8 & 0xff0000u | 0x64006400u;
-  float16_t zero = float16_t(1024.0 + (kScaleKinds == 1 ? float(kZero) : 0.0));
-  f16vec2 values = unpackFloat2x16(pair) - zero;
-  return packFloat2x16(kScaleKinds == 1 ? values * scale : fma(values, scale, minimum));
+// f16 scales, and parts of f16 scales with minimums, are multiplied in f16: exact but for the last
+// rounding, as in f32, with half of the instructions. A part has 6 bits, so that its products with
+// codes of 5 bits are integers below 2,048. The minimum of parts is rounded, and becomes the weight
+// of the code in the middle, which is near zero: a code counts from there.
+const bool kInHalves = kScaleKind == 0 || kScaleKind == 3 && kScaleKinds == 2;
+const uint kMiddle = kScaleKind == 3 ? (1u << kCodeBits) / 2 : kScaleKinds == 1 ? kZero : 0;
+
+struct HalfScale {
+  f16vec2 part, scale, minimum;
+};
+
+HalfScale half_scale(uvec2 bits) {
+  f16vec2 stored = unpackFloat2x16(bits.x);
+  HalfScale scale = HalfScale(f16vec2(1.0), stored.xx, stored.yy);
+  if (kScaleKind == 3) {
+    vec2 group = group_scale(bits);
+    scale.part = f16vec2(float16_t(byte_value(bits.y)));
+    scale.minimum = f16vec2(float16_t(group.y + float(kMiddle) * group.x));
+  }
+  return scale;
+}
+
+// Columns 0 and 1 of the four of a word. A code in the low bits of 1,024 needs one exact subtraction.
+uint weight_pair(uint codes, HalfScale scale) {
+  f16vec2 values = unpackFloat2x16(codes & 0x00ff00ffu | 0x64006400u);
+  values -= float16_t(1024.0 + float(kMiddle));
+  if (kScaleKind == 3) values *= scale.part;
+  return packFloat2x16(kScaleKinds == 1 ? values * scale.scale
+                                        : fma(values, scale.scale, scale.minimum));
 }
 
 // Columns 8 i to 8 i + 7 of a block of quantized weights.
 uvec4 block_halves(CodeBlock block, uint i) {
   uvec2 codes = block_codes(block, i);
-  if (kScaleKind == 0) {
-    f16vec2 group = unpackFloat2x16(block.groups[i / 2].x);
-    f16vec2 scale = group.xx, minimum = group.yy;
-    return uvec4(weight_pair(codes.x, scale, minimum), weight_pair(codes.x >> 16, scale, minimum),
-                 weight_pair(codes.y, scale, minimum), weight_pair(codes.y >> 16, scale, minimum));
+  if (kInHalves) {
+    HalfScale scale = half_scale(block.groups[i / 2]);
+    return uvec4(weight_pair(codes.x, scale), weight_pair(codes.x >> 8, scale),
+                 weight_pair(codes.y, scale), weight_pair(codes.y >> 8, scale));
   }
   vec2 group = group_scale(block.groups[i / 2]);
   vec4 low = code_values(codes.x) * group.x, high = code_values(codes.y) * group.x;
@@ -136,9 +158,11 @@ uint weight_row(uint row) {
 }
 
 // The block of 32 columns that a thread loads for row `row` of the tile. After the last column it
-// is the last block, which is multiplied with zeros.
+// is the last block, which is multiplied with zeros. With kScalesAhead, its scales come separately.
 CodeBlock load_tile_block(uint row, uint k) {
-  return load_block(weight, scale, weight_row(row), p.n_in, min(k, p.n_in - 32));
+  k = min(k, p.n_in - 32);
+  if (kScalesAhead) return load_block_codes(weight, weight_row(row), p.n_in, k);
+  return load_block(weight, scale, weight_row(row), p.n_in, k);
 }
 
 // Four sums of rows o to o + 3 of the weight, with their scale and bias.
@@ -242,10 +266,16 @@ void main() {
     in_next[i] = exists ? load_halves(in_, in_start[i] + first_column, kInDtype) : uvec4(0);
   }
   CodeBlock block_next[kBlockLoads];
+  ScaleWords scales[kBlockLoads];  // the first word is that of the next columns
   uint block_row = thread / kBlocks, block = thread % kBlocks;
   if (kInBlocks) {
     [[unroll]] for (uint i = 0; i < kBlockLoads; ++i) {
-      block_next[i] = load_tile_block(block_row + i * kBlockStep, first_column + block * 32);
+      uint row = block_row + i * kBlockStep;
+      block_next[i] = load_tile_block(row, first_column + block * 32);
+      if (kScalesAhead) {
+        scales[i] = load_scale_words(scale, weight_row(row), p.n_in, min(first_column, p.n_in - 32));
+        for (uint k = first_column % 256; k != 0; k -= 64) scales[i].words = scales[i].words.yzwx;
+      }
     }
   } else {
     uint k = first_column + chunk * 8;
@@ -261,6 +291,10 @@ void main() {
     if (kInBlocks) {
       [[unroll]] for (uint i = 0; i < kBlockLoads; ++i) {
         uint row = block_row + i * kBlockStep;
+        if (kScalesAhead) {
+          block_next[i].groups = first_word_groups(scales[i], block);
+          scales[i].words = scales[i].words.yzwx;
+        }
         if (in_tile(row, kBlockStep, kTileOuts)) {
           [[unroll]] for (uint c = 0; c < 4; ++c) {
             tiles[kWeightTile + row * kPitch + block * 4 + c] = block_halves(block_next[i], c);
@@ -300,7 +334,11 @@ void main() {
         if (kInBlocks) {
           if (k == 0) {
             [[unroll]] for (uint i = 0; i < kBlockLoads; ++i) {
-              block_next[i] = load_tile_block(block_row + i * kBlockStep, next + block * 32);
+              uint row = block_row + i * kBlockStep;
+              block_next[i] = load_tile_block(row, next + block * 32);
+              if (kScalesAhead && next % 256 == 0) {
+                scales[i] = load_scale_words(scale, weight_row(row), p.n_in, next);
+              }
             }
           }
         } else if (k == 0) {

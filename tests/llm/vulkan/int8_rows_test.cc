@@ -1,6 +1,7 @@
 // Rows of int8: products with them by shaders, for every file format, compared with plain loops
 // over the same rounded rows, and the commands that write them.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <string>
@@ -40,6 +41,9 @@ class Int8Rows : public VulkanTest {
 
   static uint64_t int8_bytes(size_t n) { return n + n / 4; }
 
+  // The first bit of a column in its word: the second and third of four are exchanged.
+  static size_t column_bit(size_t column) { return std::array{0, 16, 8, 24}[column % 4]; }
+
   // The buffer of rounded rows, as shaders/int8_rows.glsl describes it.
   static Operand store_int8(const std::vector<float>& values, const std::vector<float>& scales) {
     std::vector<uint32_t> words(int8_bytes(values.size()) / 4);
@@ -49,7 +53,7 @@ class Int8Rows : public VulkanTest {
         const size_t at = block * kBlock + i;
         const float steps = scales[block] == 0 ? 0 : values[at] / scales[block];
         const int code = static_cast<int>(std::lrint(steps));
-        words[at / 4] |= static_cast<uint32_t>(code & 255) << (at % 4 * 8);
+        words[at / 4] |= static_cast<uint32_t>(code & 255) << column_bit(at);
         totals[i / 16] += code;
       }
       const size_t end = values.size() / 4 + 2 * block;
@@ -71,7 +75,7 @@ class Int8Rows : public VulkanTest {
       int totals[2] = {};
       for (size_t i = 0; i < kBlock; ++i) {
         const size_t at = block * kBlock + i;
-        const auto code = static_cast<int8_t>(words[at / 4] >> (at % 4 * 8));
+        const auto code = static_cast<int8_t>(words[at / 4] >> column_bit(at));
         totals[i / 16] += code;
         values[at] = static_cast<float>(code) * scale;
       }

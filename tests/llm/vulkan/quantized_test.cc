@@ -1,6 +1,7 @@
 // Products and gathers of quantized weights by shaders, for every file format, compared with plain
 // loops in double precision over dequantized weights.
 #include <cmath>
+#include <deque>
 #include <string>
 
 #include "tests/llm/kernels/quantized_matrix.h"
@@ -75,13 +76,28 @@ TEST_F(Quantized, LargeProductsEqualThePlainLoop) {
   check(matrix.source(), matrix.numbers, 1300, 1290, 160, Compute::kF16, DType::kF16);
 }
 
+// Scales of 256 columns may be loaded at once; split columns begin between them.
 TEST_F(Quantized, ProductsEqualThePlainLoopWithEveryTile) {
+  const QuantizedMatrix q4({DType::kQ4_0}, 330, 416, 3);
+  const QuantizedFormat formats[] = {{DType::kQ4_1},
+                                     {DType::kQ8_0},
+                                     {DType::kQ2_K},
+                                     {DType::kQ4_K},
+                                     {DType::kQ5_K},
+                                     {DType::kQ6_K},
+                                     {DType::kAffine4, 64, DType::kBF16}};
+  std::deque<QuantizedMatrix> matrices;
+  for (const QuantizedFormat& format : formats) matrices.emplace_back(format, 70, 1536, 5);
   for (const std::string& tile : matmul_tiles()) {
-    SCOPED_TRACE(tile);
-    tune("matmul_tile=" + tile);
-    const QuantizedMatrix q4({DType::kQ4_0}, 330, 416, 3), q5({DType::kQ5_K}, 330, 512, 5);
-    check(q4.source(), q4.numbers, 390, 330, 416, Compute::kF16, DType::kF16);
-    check(q5.source(), q5.numbers, 70, 330, 512, Compute::kF16, DType::kF16);
+    for (const std::string splits : {"1", "5"}) {
+      SCOPED_TRACE(tile + ", splits " + splits);
+      tune("matmul_tile=" + tile + ",matmul_splits=" + splits);
+      check(q4.source(), q4.numbers, 390, 330, 416, Compute::kF16, DType::kF16);
+      for (size_t i = 0; i < matrices.size(); ++i) {
+        SCOPED_TRACE(formats[i].name());
+        check(matrices[i].source(), matrices[i].numbers, 40, 70, 1536, Compute::kF16, DType::kF16);
+      }
+    }
   }
 }
 
@@ -99,7 +115,7 @@ TEST_F(Quantized, StacksPartsOfSeveralFormats) {
 
 TEST_F(Quantized, UseAsMuchMemoryAsTheFileExceptForScales) {
   for (const QuantizedFormat& format : quantized_formats()) {
-    const QuantizedMatrix matrix(format, 64, 1024, 1);
+    const QuantizedMatrix matrix(format, 64, 2048, 1);
     const uint64_t file = matrix.bytes.size() + matrix.scales.size() + matrix.biases.size();
     const Weight weight = device().upload(matrix.source(), WeightUse::kAnyRows, Compute::kF32);
     const uint64_t stored =
