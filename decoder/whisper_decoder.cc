@@ -19,13 +19,13 @@ constexpr uint32_t kChainSteps = 16;
 constexpr uint32_t kPageRows = 16;
 static_assert(kMostBeamSize == kMostBeams);
 
-DecoderModel::Options model_options(const WeightProvider& provider, uint32_t n_slots,
-                                    uint32_t n_encoded, uint32_t n_sequences,
+DecoderModel::Options model_options(const Device& device, const WeightProvider& provider,
+                                    uint32_t n_slots, uint32_t n_encoded, uint32_t n_sequences,
                                     const KvTypes& kv_types) {
   const uint32_t n_text_ctx = provider.config(ModelType::kWhisper).decoder().n_positions;
   DecoderModel::Options options{
       .n_sequences = n_sequences,
-      .max_rows = std::max(DecodingLoop::most_pass_rows(n_text_ctx), n_sequences),
+      .max_rows = std::max(DecodingLoop::most_pass_rows(device, n_text_ctx), n_sequences),
       .kv_types = kv_types,
       .page_rows = kPageRows,
       .n_extra_pages = n_sequences,
@@ -65,7 +65,7 @@ WhisperDecoder::WhisperDecoder(Device& device, const WeightProvider& provider, C
     : device_(device),
       tokens_(tokens),
       model_(device, provider, compute,
-             model_options(provider, n_slots, n_encoded, n_sequences, kv_types)),
+             model_options(device, provider, n_slots, n_encoded, n_sequences, kv_types)),
       loop_(device, model_,
             {.most_beams = std::min(n_sequences, kMostBeams), .finished_per_beam = kMostPatience},
             rules_of(tokens, blank)),

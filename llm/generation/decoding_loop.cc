@@ -11,7 +11,8 @@ namespace vesper {
 namespace {
 
 // Rows of the recorded prompt passes; the rest of a prompt uses the next larger one.
-constexpr uint32_t kPassRows[] = {1, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512};
+constexpr uint32_t kPassRows[] = {1,   4,   8,   16,  32,  64,   96,   128,
+                                  192, 256, 384, 512, 768, 1024, 1536, 2048};
 // Token ids per chunk of sample_partials.
 constexpr uint32_t kIdsPerChunk = 1024;
 // A filter keeps at least one token.
@@ -36,8 +37,8 @@ SequenceState Sampling::state() const {
   return state;
 }
 
-uint32_t DecodingLoop::most_pass_rows(uint32_t n_ctx) {
-  return std::min(n_ctx, *std::rbegin(kPassRows));
+uint32_t DecodingLoop::most_pass_rows(const Device& device, uint32_t n_ctx) {
+  return std::min({n_ctx, device.info().policy.most_pass_rows, *std::rbegin(kPassRows)});
 }
 
 DecodingLoop::DecodingLoop(Device& device, const DecoderModel& model, const Options& options,
@@ -65,7 +66,7 @@ DecodingLoop::DecodingLoop(Device& device, const DecoderModel& model, const Opti
   const auto words = [&](uint64_t count, const char* label) {
     return device.allocate(count * sizeof(uint32_t), label);
   };
-  pass_rows_ = device.allocate(most_pass_rows(n_ctx_) * sizeof(Row), "rows of a pass");
+  pass_rows_ = device.allocate(most_pass_rows(device_, n_ctx_) * sizeof(Row), "rows of a pass");
   step_rows_ = device.allocate(n * sizeof(Row), "rows of a step");
   if (options.most_drafted_rows > 0) {
     draft_rows_ = device.allocate(options.most_drafted_rows * sizeof(Row), "drafted rows");
@@ -90,7 +91,7 @@ DecodingLoop::DecodingLoop(Device& device, const DecoderModel& model, const Opti
   stop_ids_ = words((uint64_t{n_vocab_} + 31) / 32, "stop ids");
   if (rules) suppressed_ = device.allocate(stop_ids_.bytes, "suppressed tokens");
 
-  rows_host_.resize(std::max<size_t>(most_pass_rows(n_ctx_), n_logits));
+  rows_host_.resize(std::max<size_t>(most_pass_rows(device_, n_ctx_), n_logits));
   draft_logit_rows_host_.resize(options.most_drafted_rows);
   draft_states_host_.resize(options.most_drafted_rows);
   states_host_.resize(n);
@@ -109,7 +110,7 @@ void DecodingLoop::record_passes() {
   const auto context =
       model_.context(pass_rows_, model_.config().cross_attention ? PassRowOrder::kAny
                                                                  : PassRowOrder::kOneSequence);
-  const uint32_t most = most_pass_rows(n_ctx_);
+  const uint32_t most = most_pass_rows(device_, n_ctx_);
   std::vector<DispatchTable> tables;
   for (const uint32_t size : kPassRows) {
     const uint32_t n_rows = std::min(size, most);

@@ -99,8 +99,8 @@ class DecodingLoop {
     uint32_t end_of_text, timestamp_begin, no_timestamps, blank;
   };
 
-  // The most rows of a prompt pass for a context of this length.
-  static uint32_t most_pass_rows(uint32_t n_ctx);
+  // The most rows of a prompt pass on a device for a context of this length.
+  static uint32_t most_pass_rows(const Device& device, uint32_t n_ctx);
 
   // Loops over the sequences of `model`, which has room for passes of most_pass_rows(). Records the
   // passes over prompts. Throws Error(kDevice).

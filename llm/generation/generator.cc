@@ -23,14 +23,14 @@ uint32_t most_drafted_rows(const GeneratorOptions& options, bool has_drafts) {
   return has_drafts ? kMostDraftedRows : options.resumes ? kResumedRows : 0;
 }
 
-DecoderModel::Options model_options(const WeightProvider& provider, const GeneratorOptions& options,
-                                    uint32_t n_drafted) {
+DecoderModel::Options model_options(const Device& device, const WeightProvider& provider,
+                                    const GeneratorOptions& options, uint32_t n_drafted) {
   const ModelConfig& config = provider.config(ModelType::kLanguageModel);
   DecoderModel::Options model;
   model.n_ctx = options.n_ctx != 0 ? options.n_ctx : config.decoder().n_positions;
   model.n_sequences = options.n_slots * options.beam_size;
   model.max_rows =
-      std::max({DecodingLoop::most_pass_rows(model.n_ctx), model.n_sequences, n_drafted});
+      std::max({DecodingLoop::most_pass_rows(device, model.n_ctx), model.n_sequences, n_drafted});
   const uint64_t row_bytes = sizeof(float) * std::max(1u, config.n_vocab);
   const auto logit_rows =
       static_cast<uint32_t>(std::clamp<uint64_t>(kMostLogitBytes / row_bytes, 1, kMostLogitRows));
@@ -78,8 +78,9 @@ Generator::Generator(Device& device, const WeightProvider& provider, Compute com
                      const GeneratorOptions& options, DraftSource* drafts)
     : device_(device),
       options_(options),
-      model_(device, provider, compute,
-             model_options(provider, options, most_drafted_rows(options, drafts != nullptr))),
+      model_(
+          device, provider, compute,
+          model_options(device, provider, options, most_drafted_rows(options, drafts != nullptr))),
       loop_(device, model_, loop_options(options, most_drafted_rows(options, drafts != nullptr))),
       slots_(options.n_slots),
       fingerprint_(model_fingerprint(provider)) {

@@ -54,6 +54,9 @@ struct DevicePolicy {
   // few enough that what a layer writes is still in a CPU's caches when the next one reads it.
   uint32_t embedding_batch_tokens = 512;
 
+  // Token rows of the longest pass over a prompt.
+  uint32_t most_pass_rows = 512;
+
   // Windows of speech that a batch encodes at once. On an H200, eight of base take 4.8 ms, and one
   // takes 1.1 ms; a CPU gains nothing.
   uint32_t encoded_windows = 1;

@@ -123,6 +123,7 @@ class VulkanChoices : public Device {
     info_.policy.sequences_are_cheap = true;
     if (c.is_hardware_gpu) {
       info_.policy.embedding_batch_tokens = 16384;
+      info_.policy.most_pass_rows = 2048;
       info_.policy.encoded_windows = 8;
     }
     info_.policy.speech_chunks = c.is_hardware_gpu ? 2048 : 512;

@@ -31,7 +31,7 @@ struct TestLoop {
       : model(device, weights, Compute::kF32,
               {.n_ctx = kContext,
                .n_sequences = n_slots,
-               .max_rows = DecodingLoop::most_pass_rows(kContext),
+               .max_rows = DecodingLoop::most_pass_rows(device, kContext),
                .max_logit_rows = kRows,
                .kv_types = DType::kF32}),
         loop(device, model, {.most_drafted_rows = kRows}) {
