@@ -70,7 +70,15 @@ vec4 load_vec4(Address address, uint i, uint dtype) {
   return Vec4Buffer(address).v[i / 4];
 }
 
-// The same for weights, which may also be int8 (without their scale).
+void store_vec4(Address address, uint i, uint dtype, vec4 x) {
+  if (dtype == kDTypeF16) {
+    UVec2Buffer(address).v[i / 4] = pack_half4(x);
+  } else {
+    Vec4Buffer(address).v[i / 4] = x;
+  }
+}
+
+// Elements i to i + 3 of weights, which may also be int8 (without their scale).
 vec4 load_weight4(Address address, uint i, uint format) {
   if (format == kDTypeI8) return unpack_bytes(U32Buffer(address).v[i / 4]);
   return load_vec4(address, i, format);

@@ -52,14 +52,20 @@ void KernelPlanner::rope(const RopeParams& p) {
   if (present(7)) require_kv_dtypes(p.kv_dtypes, p.page_rows, p.head_dim);
   require(p.n_heads != 0 && p.n_kv_heads != 0 && p.head_dim != 0, "sizes above 0");
   require(2 * uint64_t{p.n_pairs} <= p.head_dim, "no more pairs than a head has");
-  require(4 * uint64_t{p.head_dim} + 512 <= capabilities_.shared_bytes,
-          "a head_dim that fits in shared memory");
-  shader(Shader::kRope, {std::min(threads(), blocks(p.head_dim, 32) * 32), p.head_dim, p.dtype,
+  require(p.head_dim % 4 == 0 && p.row_stride % 4 == 0 && address(0) % 16 == 0,
+          "heads at multiples of four elements");
+  const uint64_t room = capabilities_.shared_bytes / (sizeof(float) * uint64_t{p.head_dim});
+  require(room > 0, "a head_dim that fits in shared memory");
+  const uint32_t subgroup = capabilities_.subgroup_size;
+  const auto n_subgroups =
+      static_cast<uint32_t>(std::min<uint64_t>(room, std::max(1u, threads() / subgroup)));
+  shader(Shader::kRope, {n_subgroups * subgroup, n_subgroups, p.head_dim, p.dtype,
                          key_dtype(p.kv_dtypes), value_dtype(p.kv_dtypes),
                          present(2) * 1u + present(3) * 2u + present(4) * 4u + present(7) * 8u});
   push_addresses(8);
   push(&p, sizeof p);
-  plan_.groups = {p.n_heads + p.n_kv_heads * (present(7) ? 2 : 1), p.n_rows, 1};
+  const uint32_t n_heads = p.n_heads + p.n_kv_heads * (present(7) ? 2 : 1);
+  plan_.groups = {blocks(n_heads, n_subgroups), p.n_rows, 1};
 }
 
 void KernelPlanner::gated_activation(const GatedActivationParams& p) {
