@@ -123,8 +123,12 @@ class VulkanChoices : public Device {
     info_.policy.sequences_are_cheap = true;
     if (c.is_hardware_gpu) {
       info_.policy.embedding_batch_tokens = 16384;
-      info_.policy.most_pass_rows = 2048;
       info_.policy.encoded_windows = 8;
+    }
+    if (c.has_cooperative_matrix()) {
+      // Enough for several tiles of each product per processor; a pass takes no longer on a GPU
+      // with fewer processors.
+      info_.policy.most_pass_rows = std::clamp(16 * c.n_processors, 512u, 2048u);
     }
     info_.policy.speech_chunks = c.is_hardware_gpu ? 2048 : 512;
     const std::string of_many(compute_name(of_many_rows(Compute::kAuto)));
