@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -25,13 +23,7 @@ constexpr uint32_t kCandidates = 5;
 class Sampling : public testing::Test {
  protected:
   Sampling() {
-    test::TinyWhisperOptions options;
-    options.n_audio_ctx = 50;
-    options.n_text_ctx = 240;
-    folder_ = (std::filesystem::temp_directory_path() / "vesper-sampling-XXXXXX").string();
-    if (!mkdtemp(folder_.data())) throw std::runtime_error("no temporary folder");
-    test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), folder_);
-    model_ = std::make_unique<WhisperModel>(folder_, open_device("cpu", {.n_threads = 2}),
+    model_ = std::make_unique<WhisperModel>(folder_.path(), open_device("cpu", {.n_threads = 2}),
                                             Compute::kF32, 1, kCandidates);
     std::mt19937 random(7);
     std::normal_distribution<float> noise(0.0f, 0.5f);
@@ -41,7 +33,6 @@ class Sampling : public testing::Test {
     const std::vector<int32_t> never{model_->tokens().eot};
     model_->decoder().set_suppressed(never);
   }
-  ~Sampling() override { std::filesystem::remove_all(folder_); }
 
   // A prompt of `n` tokens.
   DecodeTask task(uint32_t n_prompt) const {
@@ -64,7 +55,8 @@ class Sampling : public testing::Test {
     return model_->decoder().decode({&task, 1}, search).front();
   }
 
-  std::string folder_;
+  const test::ModelFolder folder_{
+      test::TinyWhisper({.n_audio_ctx = 50, .n_text_ctx = 240}).ctranslate2(DType::kF32)};
   std::unique_ptr<WhisperModel> model_;
 };
 
@@ -261,7 +253,8 @@ TEST_F(Sampling, BeamsEqualAPlainSearch) {
 // Long enough for many KV pages, in two slots of a batch and alone.
 TEST_F(Sampling, BeamsReusePages) {
   const Search search{.n_candidates = kCandidates, .max_finished = kCandidates};
-  WhisperModel batch(folder_, open_device("cpu", {.n_threads = 2}), Compute::kF32, 2, kCandidates);
+  WhisperModel batch(folder_.path(), open_device("cpu", {.n_threads = 2}), Compute::kF32, 2,
+                     kCandidates);
   std::vector<float> silence(size_t{model_->n_frames()} * model_->n_mels());
   const std::vector<int32_t> never{model_->tokens().eot};
   model_->encode(silence.data());

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -29,14 +28,10 @@ uint64_t allocations_of_decoding(WhisperModel& model, uint32_t n_tokens) {
 
 TEST(WhisperAllocation, StepsAllocateNothing) {
   if (!kAllocationsAreCounted) GTEST_SKIP() << "a sanitizer replaces malloc";
-  test::TinyWhisperOptions options;
-  options.n_audio_ctx = 50;
-  options.n_text_ctx = 240;
-  std::string folder = (std::filesystem::temp_directory_path() / "vesper-malloc-XXXXXX").string();
-  ASSERT_TRUE(mkdtemp(folder.data()));
-  test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF16), folder);
+  const test::TinyWhisper tiny({.n_audio_ctx = 50, .n_text_ctx = 240});
+  const test::ModelFolder folder(tiny.ctranslate2(DType::kF16));
   for (const Compute compute : {Compute::kF32, Compute::kAuto, Compute::kI8}) {
-    WhisperModel model(folder, open_device("cpu", {.n_threads = 2}), compute);
+    WhisperModel model(folder.path(), open_device("cpu", {.n_threads = 2}), compute);
     const std::vector<int32_t> never{model.tokens().eot};
     model.decoder().set_suppressed(never);
     const std::vector<float> window(size_t{model.n_frames()} * model.n_mels(), 0.1f);
@@ -50,7 +45,6 @@ TEST(WhisperAllocation, StepsAllocateNothing) {
     EXPECT_EQ(n_allocations(), before) << "the encoder allocates";
   }
   EXPECT_GT(n_allocations(), 0u) << "malloc is not counted";
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

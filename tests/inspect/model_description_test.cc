@@ -13,6 +13,7 @@
 #include "tests/child_process.h"
 #include "tests/llm/weights/gguf_bytes.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
+#include "tests/temporary_folder.h"
 
 namespace vesper::model_description_test {
 namespace {
@@ -24,13 +25,6 @@ using testing::IsEmpty;
 
 class Folder : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::path(testing::TempDir()) / "vesper_inspect_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   fs::path write(const std::string& name, const std::vector<uint8_t>& bytes) const {
     std::ofstream file(folder_ / name, std::ios::binary);
     file.write(reinterpret_cast<const char*>(bytes.data()),
@@ -44,7 +38,7 @@ class Folder : public testing::Test {
     return "absent";
   }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 // A model of one layer in the shape of SmolLM2-135M, with zero weights.
@@ -89,7 +83,8 @@ TEST_F(Folder, OfAGgufFileIsDescribed) {
   EXPECT_EQ(classes[2].name, "embedding");
   EXPECT_EQ(classes[2].bits_per_weight(), 8.5);
   EXPECT_EQ(model.bytes_on_disk(), fs::file_size(folder_ / "m.gguf"));
-  EXPECT_EQ(describe_model(folder_).family, "llama") << "the folder leads to its only GGUF file";
+  EXPECT_EQ(describe_model(folder_.path()).family, "llama")
+      << "the folder leads to its only GGUF file";
 }
 
 TEST_F(Folder, OfADamagedGgufFileIsDescribed) {

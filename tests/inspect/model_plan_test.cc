@@ -21,25 +21,16 @@ using Mode = ObservedDevice::Mode;
 
 class InspectRun : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    std::string pattern = (fs::path(testing::TempDir()) / "vesper_inspect_run_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    test::write_files(test::TinyWhisper().ctranslate2(DType::kF16), folder_);
-  }
-  static void TearDownTestSuite() { fs::remove_all(folder_); }
-
-  static fs::path folder_;
+  const test::ModelFolder folder_{test::TinyWhisper().ctranslate2(DType::kF16)};
 };
-fs::path InspectRun::folder_;
 
 TEST_F(InspectRun, PlansTheMemoryOfLoading) {
   for (const char* compute : {"f32", "int8"}) {
     auto device = std::make_unique<ObservedDevice>(open_device("cpu"), Mode::kRun);
     const ObservedDevice& observed = *device;
-    const WhisperModel model(folder_, std::move(device), parse_compute(compute), 1,
+    const WhisperModel model(folder_.path(), std::move(device), parse_compute(compute), 1,
                              DecodingSettings().best_of);
-    const MemoryNeed need = plan_memory(open_model(folder_), open_device("cpu"), compute);
+    const MemoryNeed need = plan_memory(open_model(folder_.path()), open_device("cpu"), compute);
     EXPECT_EQ(need.weights, observed.weight_bytes()) << compute;
     EXPECT_EQ(need.kv_cache + need.scratch, observed.other_bytes()) << compute;
     EXPECT_GT(need.kv_cache, 0u);
@@ -52,7 +43,7 @@ TEST_F(InspectRun, PlansTheMemoryOfLoading) {
 // Heads have 32 elements: 64 bytes in f16, 34 in int8, 20 in int4.
 TEST_F(InspectRun, PlansAQuantizedCache) {
   const WideHeads folder(LANGUAGE_MODELS);
-  for (const fs::path& path : {fs::path(folder.path()), folder_}) {
+  for (const fs::path& path : {fs::path(folder.path()), folder_.path()}) {
     const OpenModel model = open_model(path);
     const auto cache = [&](const KvTypes& types) {
       return plan_memory(model, open_device("cpu"), "f32", types).kv_cache;
@@ -69,9 +60,9 @@ TEST_F(InspectRun, PlansAQuantizedCache) {
 
 // Reading a large vocabulary again for each device took longer than everything else.
 TEST_F(InspectRun, OpensTheFilesOnceForAllDevices) {
-  const fs::path whisper = folder_ / "opened once";
+  const fs::path whisper = folder_.path() / "opened once";
   test::write_files(test::TinyWhisper().ctranslate2(DType::kF16), whisper);
-  const fs::path language_model = folder_ / "opened once too";
+  const fs::path language_model = folder_.path() / "opened once too";
   fs::copy(fs::path(LANGUAGE_MODELS) / "gemma3", language_model);
   for (const fs::path& path : {whisper, language_model}) {
     const OpenModel opened = open_model(path);
@@ -86,11 +77,11 @@ TEST_F(InspectRun, OpensTheFilesOnceForAllDevices) {
 }
 
 TEST_F(InspectRun, PlansTheSameTablesAsItRuns) {
-  const auto tables = [](Mode mode) {
+  const auto tables = [this](Mode mode) {
     auto device = std::make_unique<ObservedDevice>(open_device("cpu"), mode);
     ObservedDevice& observed = *device;
     EXPECT_EQ(observed.keeps_writes(), mode == Mode::kRun);
-    const WhisperModel model(folder_, std::move(device), Compute::kF32);
+    const WhisperModel model(folder_.path(), std::move(device), Compute::kF32);
     std::vector<std::string> labels;
     for (const auto& recording : observed.programs()) {
       labels.insert(labels.end(), recording.labels().begin(), recording.labels().end());
@@ -103,7 +94,7 @@ TEST_F(InspectRun, PlansTheSameTablesAsItRuns) {
 }
 
 TEST_F(InspectRun, ListsEveryCommandWithItsStageAndOperands) {
-  const ReportJson json = table_json(command_table(folder_, "cpu", "f32"));
+  const ReportJson json = table_json(command_table(folder_.path(), "cpu", "f32"));
   bool has_step = false;
   for (const auto& pass : json["passes"]) {
     has_step = has_step || pass["pass"] == "step";
@@ -125,7 +116,7 @@ TEST_F(InspectRun, ListsEveryCommandWithItsStageAndOperands) {
 
 TEST_F(InspectRun, TimesEachStageOrEachCommandAndCountsItsWork) {
   ProfileOptions options;
-  options.model = folder_;
+  options.model = folder_.path();
   options.device = "cpu";
   options.compute = "f32";
   options.enough_s = 0;
@@ -183,8 +174,8 @@ TEST_F(InspectRun, TimesEachStageOrEachCommandAndCountsItsWork) {
 
 TEST_F(InspectRun, CountsTheReplaysOfAChainUpToItsStop) {
   // The same number of steps, whether chains stop early or each step is waited for.
-  const auto steps = [](Clock clock) {
-    ObservedModel observed(open_model(folder_), open_device("cpu"), "f32", Mode::kRun);
+  const auto steps = [this](Clock clock) {
+    ObservedModel observed(open_model(folder_.path()), open_device("cpu"), "f32", Mode::kRun);
     DecodeTask task;
     task.prompt = {observed.whisper().tokens().sot};
     task.max_tokens = 21;

@@ -13,7 +13,6 @@
 #include "llm/devices/open_device.h"
 #include "tests/decoder/greedy_settings.h"
 #include "tests/llm/weights/tiny_whisper_files.h"
-#include "tests/temporary_folder.h"
 
 namespace vesper::prompt_history_test {
 namespace {
@@ -26,8 +25,6 @@ constexpr uint32_t kTextContext = 40;  // a prompt has up to 19 tokens after the
 class PromptOfWindows : public testing::Test {
  protected:
   PromptOfWindows() {
-    test::write_files(test::TinyWhisper(test::TinyWhisperOptions{}).ctranslate2(DType::kF32),
-                      folder_.path());
     model_ = std::make_unique<WhisperModel>(folder_.path(), open_device("cpu", {.n_threads = 1}),
                                             Compute::kF32);
     settings_.initial_prompt = "ab";
@@ -54,7 +51,7 @@ class PromptOfWindows : public testing::Test {
     return a;
   }
 
-  TemporaryFolder folder_;
+  const test::ModelFolder folder_{test::TinyWhisper().ctranslate2(DType::kF32)};
   std::unique_ptr<WhisperModel> model_;
   DecodingSettings settings_ = greedy_settings();
 };

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <random>
@@ -24,23 +22,12 @@ constexpr uint32_t kPositions = 50;
 
 class WhisperAlignerTest : public testing::Test {
  protected:
-  WhisperAlignerTest() {
-    test::TinyWhisperOptions options;
-    options.n_audio_ctx = kPositions;
-    options.n_text_ctx = 240;
-    options.n_decoder_layers = 3;
-    folder_ = (std::filesystem::temp_directory_path() / "vesper-aligner-XXXXXX").string();
-    if (!mkdtemp(folder_.data())) throw std::runtime_error("no temporary folder");
-    test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), folder_);
-  }
-  ~WhisperAlignerTest() override { std::filesystem::remove_all(folder_); }
-
   // A model with two encoded windows of noise, which a pass can align together.
   std::unique_ptr<WhisperModel> model(std::unique_ptr<Device> device,
                                       Compute compute = Compute::kF32,
                                       const KvTypes& kv_types = {}) const {
-    auto model =
-        std::make_unique<WhisperModel>(folder_, std::move(device), compute, 2, 1, 2, kv_types);
+    auto model = std::make_unique<WhisperModel>(folder_.path(), std::move(device), compute, 2, 1, 2,
+                                                kv_types);
     std::mt19937 random(7);
     std::normal_distribution<float> noise(0.0f, 0.5f);
     std::vector<float> numbers(2 * size_t{model->n_frames()} * model->n_mels());
@@ -65,7 +52,9 @@ class WhisperAlignerTest : public testing::Test {
     return task;
   }
 
-  std::string folder_;
+  const test::ModelFolder folder_{
+      test::TinyWhisper({.n_audio_ctx = kPositions, .n_text_ctx = 240, .n_decoder_layers = 3})
+          .ctranslate2(DType::kF32)};
 };
 
 void expect_equal(const TokenAlignment& found, const TokenAlignment& wanted) {

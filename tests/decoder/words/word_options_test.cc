@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
@@ -23,13 +21,7 @@ namespace {
 class WordOptions : public testing::Test {
  protected:
   WordOptions() {
-    test::TinyWhisperOptions options;
-    options.n_audio_ctx = 150;  // windows of 3 s
-    options.n_text_ctx = 60;
-    folder_ = (std::filesystem::temp_directory_path() / "vesper-words-XXXXXX").string();
-    if (!mkdtemp(folder_.data())) throw std::runtime_error("no temporary folder");
-    test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), folder_);
-    model_ = std::make_unique<WhisperModel>(folder_, open_device("cpu", {.n_threads = 2}),
+    model_ = std::make_unique<WhisperModel>(folder_.path(), open_device("cpu", {.n_threads = 2}),
                                             Compute::kF32);
     settings_.language = "en";
     settings_.policy = WindowPolicy::reference();
@@ -43,7 +35,6 @@ class WordOptions : public testing::Test {
     settings_.best_of = 1;
     settings_.without_timestamps = true;
   }
-  ~WordOptions() override { std::filesystem::remove_all(folder_); }
 
   // The segments of 6 s of noise.
   std::vector<Segment> heard() const {
@@ -63,7 +54,9 @@ class WordOptions : public testing::Test {
     return text;
   }
 
-  std::string folder_;
+  // Windows of 3 s.
+  const test::ModelFolder folder_{
+      test::TinyWhisper({.n_audio_ctx = 150, .n_text_ctx = 60}).ctranslate2(DType::kF32)};
   std::unique_ptr<WhisperModel> model_;
   DecodingSettings settings_ = greedy_settings();
 };

@@ -12,6 +12,7 @@
 
 #include "llm/dtype/dtype.h"
 #include "llm/files/mapped_file.h"
+#include "tests/temporary_folder.h"
 
 namespace vesper::test {
 
@@ -82,6 +83,21 @@ const TinyWhisper& smallest_whisper();
 
 // Writes the files to a folder, which is created if missing.
 void write_files(const FileSet& files, const std::filesystem::path& folder);
+
+// The files in a folder that exists as long as this object.
+class ModelFolder {
+ public:
+  explicit ModelFolder(const FileSet& files)
+      : path_(files.size() == 1 ? folder_ / files[0]->name() : folder_.path()) {
+    write_files(files, folder_.path());
+  }
+  // The model's only file, otherwise the folder.
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  TemporaryFolder folder_;
+  std::filesystem::path path_;
+};
 
 // `values` in a file format, rounded and packed like the reference implementations. For i8,
 // `scales` gets one number per row: value = i8 / scale (as in CTranslate2).

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <random>
@@ -26,26 +25,6 @@ test::TinyWhisperOptions small_options() {
   options.n_text_ctx = 240;
   return options;
 }
-
-// The model's files in a folder that exists as long as this object.
-class ModelFolder {
- public:
-  explicit ModelFolder(const test::FileSet& files) {
-    std::string pattern = (fs::temp_directory_path() / "vesper-engine-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary folder");
-    folder_ = pattern;
-    test::write_files(files, folder_);
-  }
-  ~ModelFolder() { fs::remove_all(folder_); }
-  ModelFolder(const ModelFolder&) = delete;
-  // The folder, or the single file of a ggml model.
-  fs::path path() const {
-    return fs::exists(folder_ / "ggml.bin") ? folder_ / "ggml.bin" : folder_;
-  }
-
- private:
-  fs::path folder_;
-};
 
 // The model's result for a window of noise.
 struct Heard {
@@ -102,7 +81,7 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
 class WhisperEngine : public testing::Test {
  protected:
   const test::TinyWhisper tiny_{small_options()};
-  const ModelFolder folder_{tiny_.ctranslate2(DType::kF32)};
+  const test::ModelFolder folder_{tiny_.ctranslate2(DType::kF32)};
 };
 
 TEST_F(WhisperEngine, TranscribesTheSameFromEachModelFormat) {
@@ -111,7 +90,7 @@ TEST_F(WhisperEngine, TranscribesTheSameFromEachModelFormat) {
   for (const test::FileSet& files :
        {tiny_.ggml(DType::kF32), tiny_.ggml(DType::kF16), tiny_.safetensors(DType::kF32),
         tiny_.safetensors(DType::kBF16, 2), tiny_.ctranslate2(DType::kF16)}) {
-    const ModelFolder folder(files);
+    const test::ModelFolder folder(files);
     const Heard heard = hear(folder.path(), "cpu", {.n_threads = 1});
     EXPECT_EQ(heard.tokens, expected.tokens);
     EXPECT_LT(largest_difference(heard.logits, expected.logits), 1e-4);
@@ -128,7 +107,7 @@ TEST_F(WhisperEngine, QuantizedModelsTranscribeAlmostTheSame) {
                                               {DType::kQ5_1, 0.2},
                                               {DType::kQ8_0, 0.02}};
   for (const auto& [dtype, tolerance] : formats) {
-    const ModelFolder folder(tiny_.ggml(dtype));
+    const test::ModelFolder folder(tiny_.ggml(dtype));
     const Heard heard = hear(folder.path(), "cpu", {.n_threads = 1});
     const double difference = largest_difference(heard.logits, expected.logits);
     EXPECT_LT(difference, tolerance * scale) << dtype_descriptor(dtype).name;

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <random>
 
 #include "audio/mel/mel.h"
@@ -20,7 +19,6 @@
 namespace vesper::mixed_languages_test {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::ElementsAre;
 
 // Loudness of alternating sound and pauses, 10 ms each; the sound is uneven.
@@ -144,8 +142,7 @@ constexpr uint32_t kWindowFrames = 500;
 class DetectedLanguages : public testing::Test {
  protected:
   DetectedLanguages()
-      : folder_(made_folder()),
-        model_(folder_, open_device("cpu", {.n_threads = 1}), Compute::kF32),
+      : model_(folder_.path(), open_device("cpu", {.n_threads = 1}), Compute::kF32),
         mel_(80, model_.mel_filters()) {
     // Very different windows: noise, a tone, silence, quiet noise.
     std::mt19937 random(5);
@@ -164,17 +161,6 @@ class DetectedLanguages : public testing::Test {
     settings_.compression_ratio_threshold.reset();
     settings_.without_timestamps = true;  // so that windows are adjacent
     settings_.max_new_tokens = 8;
-  }
-  ~DetectedLanguages() override { fs::remove_all(folder_); }
-
-  static fs::path made_folder() {
-    test::TinyWhisperOptions options;
-    options.n_audio_ctx = kWindowFrames / 2;
-    options.n_text_ctx = 64;
-    std::string pattern = (fs::temp_directory_path() / "vesper-languages-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary folder");
-    test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), pattern);
-    return pattern;
   }
 
   // The model's result for window i alone.
@@ -196,7 +182,9 @@ class DetectedLanguages : public testing::Test {
     return languages;
   }
 
-  fs::path folder_;
+  const test::ModelFolder folder_{
+      test::TinyWhisper({.n_audio_ctx = kWindowFrames / 2, .n_text_ctx = 64})
+          .ctranslate2(DType::kF32)};
   WhisperModel model_;
   MelSpectrogram mel_;
   DecodingSettings settings_ = greedy_settings();

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <random>
 
 #include "audio/mel/mel.h"
@@ -16,15 +15,12 @@
 namespace vesper::live_transcriber_test {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr int kSamplesPerSecond = 16000;
 
 class LiveTranscription : public testing::Test {
  protected:
   LiveTranscription()
-      : folder_(made_folder()),
-        model_(folder_, open_device("cpu", {.n_threads = 1}), Compute::kF32) {
+      : model_(folder_.path(), open_device("cpu", {.n_threads = 1}), Compute::kF32) {
     std::mt19937 random(3);
     std::normal_distribution<float> noise(0.0f, 0.1f);
     sound_.resize(static_cast<size_t>(13.3 * kSamplesPerSecond));
@@ -35,17 +31,6 @@ class LiveTranscription : public testing::Test {
     settings_.compression_ratio_threshold.reset();
     settings_.policy = WindowPolicy::reference();
     settings_.max_new_tokens = 24;
-  }
-  ~LiveTranscription() override { fs::remove_all(folder_); }
-
-  static fs::path made_folder() {
-    test::TinyWhisperOptions options;
-    options.n_audio_ctx = 250;
-    options.n_text_ctx = 240;
-    std::string pattern = (fs::temp_directory_path() / "vesper-live-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw std::runtime_error("no temporary folder");
-    test::write_files(test::TinyWhisper(options).ctranslate2(DType::kF32), pattern);
-    return pattern;
   }
 
   struct Streamed {
@@ -84,7 +69,8 @@ class LiveTranscription : public testing::Test {
     return streamed;
   }
 
-  fs::path folder_;
+  const test::ModelFolder folder_{
+      test::TinyWhisper({.n_audio_ctx = 250, .n_text_ctx = 240}).ctranslate2(DType::kF32)};
   WhisperModel model_;
   std::vector<float> sound_;
   DecodingSettings settings_ = greedy_settings();
