@@ -66,12 +66,16 @@ class PartFile {
       }, named{};
       if (fstat(descriptor_, &ours) == 0 && stat(path_.c_str(), &named) == 0 &&
           ours.st_ino == named.st_ino && ours.st_dev == named.st_dev) {
+        is_ours_ = true;
         return;
       }
       close(std::exchange(descriptor_, -1));
     }
   }
+  // A transfer that received nothing leaves nothing.
   ~PartFile() {
+    struct stat status {};
+    if (is_ours_ && fstat(descriptor_, &status) == 0 && status.st_size == 0) remove();
     if (descriptor_ >= 0) close(descriptor_);
   }
   PartFile(const PartFile&) = delete;
@@ -98,12 +102,16 @@ class PartFile {
     return true;
   }
 
-  void remove() { unlink(path_.c_str()); }
+  void remove() {
+    unlink(path_.c_str());
+    is_ours_ = false;
+  }
 
   void become(const fs::path& target) {
     if (fsync(descriptor_) != 0 || rename(path_.c_str(), target.c_str()) != 0) {
       throw_model_error(target.string() + ": " + errno_text());
     }
+    is_ours_ = false;
     // Makes the new name durable; if that fails the file is still complete.
     const int folder = open(target.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder >= 0) {
@@ -120,6 +128,7 @@ class PartFile {
 
   fs::path path_;
   int descriptor_ = -1;
+  bool is_ours_ = false;  // the file at path_ is the one that we have locked
 };
 
 // The state shared by the callbacks of a transfer.

@@ -29,9 +29,9 @@ struct DownloadEvents {
 
 // Returns when `target` exists, downloaded by this call or by another process. The bytes are
 // collected in `target` + ".part". It is locked while in use, kept when the transfer is
-// interrupted, and continued by the next call. Temporary failures (a broken connection, 5xx) are
-// retried a few times. Throws Error(kModel); a file with a wrong digest is removed. Throws
-// Error(kStopped) if it is cancelled; an exception of an event is passed on.
+// interrupted after its first byte, and continued by the next call. Temporary failures (a broken
+// connection, 5xx) are retried a few times. Throws Error(kModel); a file with a wrong digest is
+// removed. Throws Error(kStopped) if it is cancelled; an exception of an event is passed on.
 void download(const DownloadRequest& request, const DownloadEvents& events);
 
 }  // namespace vesper

@@ -191,11 +191,13 @@ TEST_F(Download, GivesUpIfTheServerRemainsBusy) {
 TEST_F(Download, DoesNotRetryPermanentErrors) {
   EXPECT_THAT(error_of("missing"), HasSubstr("404"));
   EXPECT_EQ(ranges().size(), 1u);
+  EXPECT_THAT(names_in(folder_ / "models"), ElementsAre()) << "nothing was received";
 }
 
 TEST_F(Download, ReportsAnUnreachableServer) {
   hub_ = "http://127.0.0.1:1";
   EXPECT_THAT(error_of("plain"), HasSubstr("127.0.0.1"));
+  EXPECT_THAT(names_in(folder_ / "models"), ElementsAre());
 }
 
 // libcurl, whose functions are C, calls the events.
