@@ -70,6 +70,7 @@ vec4 load_vec4(Address address, uint i, uint dtype) {
   return Vec4Buffer(address).v[i / 4];
 }
 
+// Stores elements i to i + 3, under the same conditions.
 void store_vec4(Address address, uint i, uint dtype, vec4 x) {
   if (dtype == kDTypeF16) {
     UVec2Buffer(address).v[i / 4] = pack_half4(x);

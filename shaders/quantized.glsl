@@ -46,11 +46,14 @@ uvec2 load_codes(Address weight, uint row, uint n_in, uint k) {
 
 uint padded_bytes(uint bytes) { return (bytes + 15u) & ~15u; }
 
+// Bytes of the scales of 256 columns in a row of scales. Those of groups follow.
+uint whole_scale_bytes(uint n_in) {
+  return kScaleKind == 3u ? padded_bytes(n_in / 256u * 2u * kScaleKinds) : 0u;
+}
+
 // Where the scales of a row begin, in bytes.
 uint scale_row(uint row, uint n_in) {
-  uint bytes = padded_bytes(n_in / kGroup * kGroupBytes);
-  if (kScaleKind == 3u) bytes += padded_bytes(n_in / 256u * 2u * kScaleKinds);
-  return row * bytes;
+  return row * (whole_scale_bytes(n_in) + padded_bytes(n_in / kGroup * kGroupBytes));
 }
 
 // The f16 scale and minimum of the 256 columns of column k, of a row that begins at `start`.
@@ -59,13 +62,13 @@ uint load_whole_scale(Address scales, uint start, uint k) {
   return uint(U16Buffer(scales).v[start / 2u + k / 256u]);
 }
 
-// The stored scale and minimum of column k. What loads them ahead keeps them as they are until they
-// are used, because a conversion would wait for the load.
+// The stored scale and minimum of column k. Kernels that load them ahead convert them when they use
+// them, because a conversion waits for the load.
 uvec2 load_group_bits(Address scales, uint row, uint n_in, uint k) {
   uint start = scale_row(row, n_in), group = k / kGroup;
   if (kScaleKind == 3u) {
     uint whole = load_whole_scale(scales, start, k);
-    uint part = start + padded_bytes(n_in / 256u * 2u * kScaleKinds) + group * kScaleKinds;
+    uint part = start + whole_scale_bytes(n_in) + group * kScaleKinds;
     if (kScaleKinds == 2u) return uvec2(whole, U16Buffer(scales).v[part / 2u]);
     return uvec2(whole, int(I8Buffer(scales).v[part]));
   }
@@ -141,22 +144,20 @@ CodeBlock load_block(Address weight, Address scales, uint row, uint n_in, uint k
 // If 64 columns have four bytes of scales, those of 256 columns are one load.
 const bool kHasScaleWords = 16u * kGroupBytes == kGroup;
 struct ScaleWords {
-  uvec4 words;  // one of 64 columns each
-  uint whole;   // of scales in parts
+  uvec4 words;  // each has the scales of 64 columns
+  uint whole;   // if scales are in parts: the f16 scale and minimum of the 256 columns
 };
 
 // The scales of the 256 columns of column k of a row.
 ScaleWords load_scale_words(Address scales, uint row, uint n_in, uint k) {
   uint start = scale_row(row, n_in);
-  uint whole = 0u;
-  if (kScaleKind == 3u) {
-    whole = load_whole_scale(scales, start, k);
-    start += padded_bytes(n_in / 256u * 2u * kScaleKinds);
-  }
-  return ScaleWords(UVec4Buffer(scales).v[start / 16u + k / 256u], whole);
+  uint whole = kScaleKind == 3u ? load_whole_scale(scales, start, k) : 0u;
+  uint first = (start + whole_scale_bytes(n_in)) / 16u;
+  return ScaleWords(UVec4Buffer(scales).v[first + k / 256u], whole);
 }
 
-// The scales of the block of 32 columns in half `which` of the 64 columns of the first word.
+// The scales of a block of 32 columns: of the 64 columns of the first word, the first block (`which`
+// is 0) or the second (1).
 uvec2[2] first_word_groups(ScaleWords scales, uint which) {
   uint bits = kGroup == 64u || which == 0u ? scales.words.x : scales.words.x >> 16;
   if (kScaleKind != 3u) return uvec2[2](uvec2(bits, 0u), uvec2(bits, 0u));

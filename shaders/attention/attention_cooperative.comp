@@ -52,11 +52,7 @@ float exponent(float dot) { return dot * (p.scale * kLog2E); }
 uvec2 visible_keys(uint row) { return visible_rows(row, n_rows, p.causal, p.window); }
 void store_result(uint head, uint row, uint column, vec4 value) {
   uint at = (sequence_start + row) * p.out_row_stride + head * kHeadDim + column;
-  if (kOutDtype == kDTypeF16) {
-    UVec2Buffer(out_).v[at / 4] = pack_half4(value);
-  } else {
-    Vec4Buffer(out_).v[at / 4] = value;
-  }
+  store_vec4(out_, at, kOutDtype, value);
 }
 
 void main() {

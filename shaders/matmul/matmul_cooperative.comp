@@ -101,10 +101,11 @@ uvec4 weight_halves(uvec4 bits) {
   return pack_halves(unpack_bytes(bits.x), unpack_bytes(bits.y));
 }
 
-// f16 scales, and parts of f16 scales with minimums, are multiplied in f16: exact but for the last
-// rounding, as in f32, with half of the instructions. A part has 6 bits, so that its products with
-// codes of 5 bits are integers below 2,048. The minimum of parts is rounded, and becomes the weight
-// of the code in the middle, which is near zero: a code counts from there.
+// f16 scales, and scales in parts with minimums, are multiplied in f16, with half of the
+// instructions of f32. With f16 scales only the last operation rounds. With parts, the product of a
+// part (6 bits) and a code (5 bits at most), counted from the middle code, is an integer below 2,048,
+// which f16 has exactly. The weight of the middle code, which is usually near zero, replaces the
+// minimum and is rounded to f16.
 const bool kInHalves = kScaleKind == 0 || kScaleKind == 3 && kScaleKinds == 2;
 const uint kMiddle = kScaleKind == 3 ? (1u << kCodeBits) / 2 : kScaleKinds == 1 ? kZero : 0;
 
@@ -266,7 +267,7 @@ void main() {
     in_next[i] = exists ? load_halves(in_, in_start[i] + first_column, kInDtype) : uvec4(0);
   }
   CodeBlock block_next[kBlockLoads];
-  ScaleWords scales[kBlockLoads];  // the first word is that of the next columns
+  ScaleWords scales[kBlockLoads];  // rotated, so that the first word is that of the next columns
   uint block_row = thread / kBlocks, block = thread % kBlocks;
   if (kInBlocks) {
     [[unroll]] for (uint i = 0; i < kBlockLoads; ++i) {

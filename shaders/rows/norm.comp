@@ -61,11 +61,7 @@ void main() {
     if (kOutDtype == kDTypeI8) {
       store_int8(out_, p.n_rows * p.d, at, value);
     } else if (kAligned != 0) {
-      if (kOutDtype == kDTypeF16) {
-        UVec2Buffer(out_).v[at / 4] = pack_half4(value);
-      } else {
-        Vec4Buffer(out_).v[at / 4] = value;
-      }
+      store_vec4(out_, at, kOutDtype, value);
     } else {
       for (uint j = 0; j < 4; ++j) {
         if (column + j < p.d) store_float(out_, at + j, kOutDtype, value[j]);
