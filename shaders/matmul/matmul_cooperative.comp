@@ -38,6 +38,7 @@ layout(constant_id = 11) const uint kAlignedOut = 0;  // out, bias and residual 
 layout(constant_id = 12) const uint kWeightFormat = 0;
 layout(constant_id = 13) const uint kActivation = 0;
 layout(constant_id = 14) const uint kSplits = 1;
+layout(constant_id = 15) const uint kWholeSteps = 0;  // n_in is a multiple of kDepth
 #include "cooperative_matrices.glsl"
 #include "quantized.glsl"
 
@@ -64,6 +65,7 @@ const uint kBlocks = kDepth / 32;  // in a row of the tile
 const uint kBlockStep = kThreads / kBlocks;
 const uint kBlockLoads = kInBlocks ? (kTileOuts + kBlockStep - 1) / kBlockStep : 1;
 const bool kScalesAhead = kHasScaleWords && kDepth == 64;
+const bool kHalfLater = kInBlocks && kTileRows >= 128;
 const uint kDown = kSubgroupRows / kSide;
 const uint kAcross = kSubgroupOuts / kSide;
 const uint kSubgroupsAcross = kTileOuts / kSubgroupOuts;
@@ -242,12 +244,9 @@ void main() {
   uint load_row = thread / kChunks;
 
   uint in_start[kInLoads];
-  bool in_exists[kInLoads];
   [[unroll]] for (uint i = 0; i < kInLoads; ++i) {
-    uint r = first_row + load_row + i * kStep;
-    in_exists[i] = r < p.n_rows;
-    in_start[i] = r / p.rows_per_batch * p.in_batch_stride + r % p.rows_per_batch * p.in_row_stride +
-                  chunk * 8;
+    uint r = min(first_row + load_row + i * kStep, p.n_rows - 1);
+    in_start[i] = r / p.rows_per_batch * p.in_batch_stride + r % p.rows_per_batch * p.in_row_stride;
   }
   uint weight_out[kWeightLoads];
   [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
@@ -262,9 +261,9 @@ void main() {
   uint tile_out = gl_SubgroupID % kSubgroupsAcross * kSubgroupOuts;
 
   uvec4 in_next[kInLoads], weight_next[kWeightLoads];
+  uint column = min(first_column + chunk * 8, p.n_in - 8);
   [[unroll]] for (uint i = 0; i < kInLoads; ++i) {
-    bool exists = in_exists[i] && first_column + chunk * 8 < p.n_in;
-    in_next[i] = exists ? load_halves(in_, in_start[i] + first_column, kInDtype) : uvec4(0);
+    in_next[i] = load_halves(in_, in_start[i] + column, kInDtype);
   }
   CodeBlock block_next[kBlockLoads];
   ScaleWords scales[kBlockLoads];  // rotated, so that the first word is that of the next columns
@@ -279,15 +278,17 @@ void main() {
       }
     }
   } else {
-    uint k = first_column + chunk * 8;
     [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
-      weight_next[i] = k < columns ? load_weight_bits(weight_out[i], k, columns) : uvec4(0);
+      weight_next[i] = load_weight_bits(weight_out[i], column, columns);
     }
   }
   for (uint k0 = first_column; k0 < end_column; k0 += kDepth) {
     [[unroll]] for (uint i = 0; i < kInLoads; ++i) {
       uint row = load_row + i * kStep;
-      if (in_tile(row, kStep, kTileRows)) tiles[row * kPitch + chunk] = in_next[i];
+      if (in_tile(row, kStep, kTileRows)) {
+        bool exists = kWholeSteps != 0 || k0 + chunk * 8 < p.n_in;
+        tiles[row * kPitch + chunk] = exists ? in_next[i] : uvec4(0);
+      }
     }
     if (kInBlocks) {
       [[unroll]] for (uint i = 0; i < kBlockLoads; ++i) {
@@ -321,15 +322,16 @@ void main() {
         LOAD_B(b[j], tiles, kWeightTile + (tile_out + j * kSide) * kPitch + k * (kInner / 8), kPitch);
       }
       // The next block is loaded after the first matrices, which would otherwise wait behind it in
-      // the queue of loads. With quantized weights, half of its rows are loaded a step later. All
-      // loads stand in one conditional block: in two, a product takes 1.6 times as long on an H100.
+      // the queue of loads. With quantized weights and many rows, half of the rows are loaded one
+      // multiplication later. All loads stand in one conditional block: in two, a product takes 1.6
+      // times as long on an H100. Instead of a row or column that does not exist the last one is
+      // loaded: a condition for each load takes 1 to 2% of an encoder's pass.
       uint next = k0 + kDepth;
       if (next < end_column) {
-        bool in_column = next + chunk * 8 < p.n_in;
+        uint column = min(next + chunk * 8, p.n_in - 8);
         [[unroll]] for (uint i = 0; i < kInLoads; ++i) {
-          if (k == (kInBlocks ? i * 2 / kInLoads : 0)) {
-            in_next[i] =
-                in_exists[i] && in_column ? load_halves(in_, in_start[i] + next, kInDtype) : uvec4(0);
+          if (k == (kHalfLater ? i * 2 / kInLoads : 0)) {
+            in_next[i] = load_halves(in_, in_start[i] + column, kInDtype);
           }
         }
         if (kInBlocks) {
@@ -343,10 +345,8 @@ void main() {
             }
           }
         } else if (k == 0) {
-          bool weight_column = next + chunk * 8 < columns;
           [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
-            weight_next[i] =
-                weight_column ? load_weight_bits(weight_out[i], next + chunk * 8, columns) : uvec4(0);
+            weight_next[i] = load_weight_bits(weight_out[i], column, columns);
           }
         }
       }

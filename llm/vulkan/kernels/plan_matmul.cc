@@ -78,7 +78,7 @@ void KernelPlanner::matmul_cooperative(const MatmulParams& p, uint32_t has) {
   shader(Shader::kMatmulCooperative,
          {threads, tile.rows, tile.outs, tile.depth, tile.subgroup_rows, tile.subgroup_outs, side,
           capabilities_.matrix_k, p.in_dtype | p.out_dtype << 4, p.flags, has, aligned_out,
-          storage(p.weight_format), p.activation, n_splits});
+          storage(p.weight_format), p.activation, n_splits, p.n_in % tile.depth == 0});
   push_addresses(6);
   push(&p, sizeof p);
   plan_.groups = {blocks(weight_rows(p), tile.outs), blocks(p.n_rows, tile.rows), n_splits};
