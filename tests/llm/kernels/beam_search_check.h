@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "llm/table/device.h"
+#include "tests/llm/kernels/kernel_check.h"
 
 namespace vesper::test {
 
@@ -30,10 +31,10 @@ struct BeamCase {
   uint32_t seed = 1;
 };
 
-class BeamSearchCheck {
+class BeamSearchCheck : private KernelCheck {
  public:
   BeamSearchCheck(Device& device, const BeamCase& what)
-      : device_(device), case_(what), random_(what.seed) {}
+      : KernelCheck(device, what.seed), case_(what) {}
 
   void run() {
     make();
@@ -84,18 +85,6 @@ class BeamSearchCheck {
   bool all_ended() const {
     return std::all_of(groups_.begin(), groups_.end(), [](const Group& g) { return g.has_ended; });
   }
-  template <class T>
-  Operand store(const std::vector<T>& values) {
-    const Operand operand = device_.allocate(values.size() * sizeof(T), "test");
-    device_.write(operand, values.data());
-    return operand;
-  }
-  template <class T>
-  std::vector<T> fetch(const Operand& operand) {
-    std::vector<T> values(operand.bytes / sizeof(T));
-    device_.read(operand, values.data());
-    return values;
-  }
 
   void make() {
     const uint32_t n = n_sequences(),
@@ -103,7 +92,7 @@ class BeamSearchCheck {
     for (uint32_t id = 0; id < kVocab; ++id) {
       if (id == kEndOfText) continue;
       const bool many = case_.n_allowed == 0;
-      if (many ? random_() % 20 == 0 : id >= case_.n_allowed && id < kTimestampBegin) {
+      if (many ? engine_() % 20 == 0 : id >= case_.n_allowed && id < kTimestampBegin) {
         suppressed_.push_back(id);
       }
     }
@@ -198,14 +187,14 @@ class BeamSearchCheck {
     std::uniform_real_distribution<float> uniform(-4.0f, 4.0f);
     std::uniform_real_distribution<double> chance(0, 1);
     std::vector<float> logits(size_t{n_sequences()} * kVocab);
-    for (float& logit : logits) logit = uniform(random_);
+    for (float& logit : logits) logit = uniform(engine_);
     for (uint32_t s = 0; s < n_sequences(); ++s) {
       float* row = &logits[size_t{s} * kVocab];
-      if (random_() % 3 == 0) std::fill_n(row + kTimestampBegin, kVocab - kTimestampBegin, -9.0f);
-      if (chance(random_) < case_.p_end) row[kEndOfText] = 7;
+      if (engine_() % 3 == 0) std::fill_n(row + kTimestampBegin, kVocab - kTimestampBegin, -9.0f);
+      if (chance(engine_) < case_.p_end) row[kEndOfText] = 7;
       // Ties within a row, and equal rows.
-      if (random_() % 3 == 0) row[random_() % 200] = row[random_() % 200] = 5;
-      if (random_() % 4 == 0 && s % group_sequences() > 0) std::copy_n(row - kVocab, kVocab, row);
+      if (engine_() % 3 == 0) row[engine_() % 200] = row[engine_() % 200] = 5;
+      if (engine_() % 4 == 0 && s % group_sequences() > 0) std::copy_n(row - kVocab, kVocab, row);
     }
     return logits;
   }
@@ -397,9 +386,7 @@ class BeamSearchCheck {
     device_.write(values_, past_.data());
   }
 
-  Device& device_;
   BeamCase case_;
-  std::mt19937 random_;
   std::vector<uint32_t> suppressed_;
   std::vector<Group> groups_;
   std::vector<float> past_;

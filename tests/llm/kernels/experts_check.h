@@ -9,19 +9,19 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "llm/table/device.h"
+#include "tests/llm/kernels/kernel_check.h"
 #include "tests/llm/kernels/quantized_matrix.h"
 
 namespace vesper::test {
 
-class ExpertsCheck {
+class ExpertsCheck : private KernelCheck {
  public:
-  explicit ExpertsCheck(Device& device) : device_(device) {}
+  explicit ExpertsCheck(Device& device) : KernelCheck(device, 20261124) {}
 
   void routes_to_the_highest_logits() {
     for (const auto& [n_experts, n_used] :
@@ -234,28 +234,8 @@ class ExpertsCheck {
   Operand poisoned_groups(uint32_t n_slots, uint32_t n_tiles) {
     return store(std::vector<uint32_t>(n_slots + 3 * n_tiles, 0xffffffffu));
   }
-  std::vector<float> random(size_t n, float spread = 1.0f) {
-    std::uniform_real_distribution<float> distribution(-spread, spread);
-    std::vector<float> values(n);
-    for (float& value : values) value = distribution(engine_);
-    return values;
-  }
-  template <class T>
-  Operand store(const std::vector<T>& values) {
-    const Operand buffer = device_.allocate(values.size() * sizeof(T), "test");
-    device_.write(buffer, values.data());
-    return buffer;
-  }
-  template <class T>
-  std::vector<T> fetch(const Operand& from) {
-    std::vector<T> values(from.bytes / sizeof(T));
-    device_.read(from, values.data());
-    return values;
-  }
 
-  Device& device_;
   std::vector<std::unique_ptr<TensorView>> views_;
-  std::mt19937 engine_{20261124};
 };
 
 }  // namespace vesper::test

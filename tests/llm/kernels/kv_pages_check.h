@@ -17,6 +17,7 @@
 #include "llm/dtype/kv_types.h"
 #include "llm/dtype/number_conversion.h"
 #include "llm/table/device.h"
+#include "tests/llm/kernels/kernel_check.h"
 
 namespace vesper::test {
 
@@ -125,7 +126,7 @@ struct PlainKvPages {
   }
 };
 
-class KvPagesCheck {
+class KvPagesCheck : private KernelCheck {
  public:
   struct AttentionCase {
     uint32_t n_heads, n_kv_heads, head_dim, page_rows, kv_length, n_rows;
@@ -134,7 +135,7 @@ class KvPagesCheck {
     bool has_sinks = false;
   };
 
-  explicit KvPagesCheck(Device& device) : device_(device) {}
+  explicit KvPagesCheck(Device& device) : KernelCheck(device, 7) {}
 
   // By write_kv, and by rope without a rotation.
   void writes_rows(const KvTypes& types, uint32_t head_dim) {
@@ -405,27 +406,6 @@ class KvPagesCheck {
     std::shuffle(pages.begin(), pages.end(), engine_);
     return pages;
   }
-  std::vector<float> random(size_t n, float spread = 1.0f) {
-    std::uniform_real_distribution<float> distribution(-spread, spread);
-    std::vector<float> numbers(n);
-    for (float& number : numbers) number = distribution(engine_);
-    return numbers;
-  }
-  template <class T>
-  Operand store(const std::vector<T>& values) {
-    const Operand buffer = device_.allocate(values.size() * sizeof(T), "test");
-    device_.write(buffer, values.data());
-    return buffer;
-  }
-  template <class T>
-  std::vector<T> fetch(const Operand& from) {
-    std::vector<T> values(from.bytes / sizeof(T));
-    device_.read(from, values.data());
-    return values;
-  }
-
-  Device& device_;
-  std::mt19937 engine_{7};
 };
 
 // Prompts, steps of several sequences, windows, fixed lengths and long contexts.

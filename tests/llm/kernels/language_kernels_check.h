@@ -6,20 +6,20 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "llm/config/rope.h"
 #include "llm/dtype/number_conversion.h"
 #include "llm/table/device.h"
+#include "tests/llm/kernels/kernel_check.h"
 #include "tests/llm/kernels/plain_activation.h"
 
 namespace vesper::test {
 
-class LanguageKernelsCheck {
+class LanguageKernelsCheck : private KernelCheck {
  public:
-  explicit LanguageKernelsCheck(Device& device) : device_(device) {}
+  explicit LanguageKernelsCheck(Device& device) : KernelCheck(device, 20261121) {}
 
   void rope_without_pages() {
     for (const bool interleaved : {false, true}) {
@@ -310,29 +310,6 @@ class LanguageKernelsCheck {
       y = before * std::sin(angle) + y * std::cos(angle);
     }
   }
-
-  std::vector<float> random(size_t n, float spread = 1.0f) {
-    std::uniform_real_distribution<float> distribution(-spread, spread);
-    std::vector<float> values(n);
-    for (float& value : values) value = distribution(engine_);
-    return values;
-  }
-  template <class T>
-  Operand store(const std::vector<T>& values) {
-    const Operand buffer = device_.allocate(values.size() * sizeof(T), "test");
-    device_.write(buffer, values.data());
-    return buffer;
-  }
-  Operand poisoned(size_t n) { return store(std::vector<float>(n, NAN)); }
-  template <class T>
-  std::vector<T> fetch(const Operand& from) {
-    std::vector<T> values(from.bytes / sizeof(T));
-    device_.read(from, values.data());
-    return values;
-  }
-
-  Device& device_;
-  std::mt19937 engine_{20261121};
 };
 
 }  // namespace vesper::test
