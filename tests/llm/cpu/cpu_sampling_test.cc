@@ -6,8 +6,8 @@ namespace {
 
 TEST(CpuSampling, FollowsTheDefinitionOfEachFilter) {
   const auto device = cpu();
-  // 2000 * 100 samples of each of 14 settings.
-  test::SamplingCheck check(*device, 2000, 100);
+  // 2000 * 500 samples of each of 14 settings.
+  test::SamplingCheck check(*device, 2000, 500);
   test::check_every_sampler(check);
 }
 
