@@ -65,6 +65,7 @@ const uint kBlocks = kDepth / 32;  // in a row of the tile
 const uint kBlockStep = kThreads / kBlocks;
 const uint kBlockLoads = kInBlocks ? (kTileOuts + kBlockStep - 1) / kBlockStep : 1;
 const bool kScalesAhead = kHasScaleWords && kDepth == 64;
+// Whether half of the rows of a block are loaded one multiplication after the others.
 const bool kHalfLater = kInBlocks && kTileRows >= 128;
 const uint kDown = kSubgroupRows / kSide;
 const uint kAcross = kSubgroupOuts / kSide;
@@ -261,9 +262,9 @@ void main() {
   uint tile_out = gl_SubgroupID % kSubgroupsAcross * kSubgroupOuts;
 
   uvec4 in_next[kInLoads], weight_next[kWeightLoads];
-  uint column = min(first_column + chunk * 8, p.n_in - 8);
+  uint start_column = min(first_column + chunk * 8, p.n_in - 8);
   [[unroll]] for (uint i = 0; i < kInLoads; ++i) {
-    in_next[i] = load_halves(in_, in_start[i] + column, kInDtype);
+    in_next[i] = load_halves(in_, in_start[i] + start_column, kInDtype);
   }
   CodeBlock block_next[kBlockLoads];
   ScaleWords scales[kBlockLoads];  // rotated, so that the first word is that of the next columns
@@ -279,7 +280,7 @@ void main() {
     }
   } else {
     [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
-      weight_next[i] = load_weight_bits(weight_out[i], column, columns);
+      weight_next[i] = load_weight_bits(weight_out[i], start_column, columns);
     }
   }
   for (uint k0 = first_column; k0 < end_column; k0 += kDepth) {
@@ -328,10 +329,10 @@ void main() {
       // loaded: a condition for each load takes 1 to 2% of an encoder's pass.
       uint next = k0 + kDepth;
       if (next < end_column) {
-        uint column = min(next + chunk * 8, p.n_in - 8);
+        uint next_column = min(next + chunk * 8, p.n_in - 8);
         [[unroll]] for (uint i = 0; i < kInLoads; ++i) {
           if (k == (kHalfLater ? i * 2 / kInLoads : 0)) {
-            in_next[i] = load_halves(in_, in_start[i] + column, kInDtype);
+            in_next[i] = load_halves(in_, in_start[i] + next_column, kInDtype);
           }
         }
         if (kInBlocks) {
@@ -346,7 +347,7 @@ void main() {
           }
         } else if (k == 0) {
           [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
-            weight_next[i] = load_weight_bits(weight_out[i], column, columns);
+            weight_next[i] = load_weight_bits(weight_out[i], next_column, columns);
           }
         }
       }
