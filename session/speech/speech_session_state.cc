@@ -154,7 +154,6 @@ OnSegment segment_event(const SpeechEvents& events) {
   };
 }
 
-// Every transcriber reports its progress between windows.
 OnProgress progress_event(const SpeechEvents& events) {
   return [&events](double done_s, double total_s) {
     check_cancelled(events);

@@ -1,5 +1,5 @@
-// What a SpeechSession has: its models, and how it reads recordings and decodes them. Included by
-// speech_session.cc and speech_stream.cc only.
+// What a SpeechSession has: its models, and how it reads recordings and decodes them. For
+// speech_session.cc, speech_session_state.cc and speech_stream.cc only.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,14 @@
 
 namespace vesper {
 
-// Throws Error(kCancelled) if the caller has cancelled.
+// Throws Error(kStopped) if the caller has cancelled.
 void check_cancelled(const SpeechEvents& events);
-// These refer to `events`.
+// What a transcriber calls with a segment, and between windows. The second throws Error(kStopped)
+// if the caller has cancelled. Both refer to `events`, which must outlive them.
 OnSegment segment_event(const SpeechEvents& events);
 OnProgress progress_event(const SpeechEvents& events);
 
+// Clips choose what is read. What has been read is decoded whole.
 DecodingSettings without_clips(DecodingSettings settings);
 
 struct SpeechSession::State {
@@ -39,12 +41,15 @@ struct SpeechSession::State {
   // Throws Error(kUsage) if the options are invalid or this session does not have what they need.
   void check(const SpeechOptions& speech, SpeechTask task = SpeechTask::kTranscribe) const;
 
+  // With the model's number of mels and filters; no samples have been added.
   MelSpectrogram empty_mel() const;
+  // read_log_mel() with the model's number of mels and filters.
   MelSpectrogram log_mel(SampleReader reader, const std::function<void(double)>& on_progress) const;
 
   // Reads what is decoded of a recording: with SpeechOptions::vad its speech, within the clips if
   // there are any; without it the whole recording, with its speech segments if the VAD model is
-  // asked.
+  // asked. `on_progress` as for read_log_mel(). With `events`, throws Error(kStopped) if the caller
+  // cancels.
   ExtractedSpeech read_recording(SampleReader reader, const SpeechOptions& speech,
                                  const std::function<void(double)>& on_progress);
   ExtractedSpeech read_recording(SampleReader reader, const SpeechOptions& speech,
@@ -57,6 +62,7 @@ struct SpeechSession::State {
   // Finds speech in the windows of a live stream; absent if the VAD model is not asked.
   FindSpeech speech_finder(const SpeechOptions& speech);
 
+  // Reads a recording, and decodes it by itself. Calls back with times in the recording.
   Transcript transcribe_reader(SampleReader reader, const SpeechOptions& speech,
                                const SpeechEvents& events, const OnSegment& on_segment,
                                const OnProgress& on_progress);
