@@ -98,10 +98,9 @@ struct Pages {
         head_dim(dim),
         page_rows(rows),
         pages_per_sequence(per_sequence),
-        n_sequences(sequences),
-        table(per_sequence * sequences) {
-    for (size_t i = 0; i < table.size(); ++i) table[i] = static_cast<int32_t>(i);
-    std::shuffle(table.begin(), table.end(), std::mt19937(4));
+        n_sequences(sequences) {
+    std::mt19937 random(4);
+    table = test::shuffled_pages(size_t{per_sequence} * sequences, random);
   }
   size_t n_elements() const { return table.size() * n_kv_heads * page_rows * head_dim; }
   size_t at(uint32_t sequence, uint32_t position, uint32_t head) const {

@@ -18,6 +18,7 @@
 #include "llm/dtype/number_conversion.h"
 #include "llm/table/device.h"
 #include "tests/llm/kernels/kernel_check.h"
+#include "tests/llm/kernels/shuffled_pages.h"
 
 namespace vesper::test {
 
@@ -141,7 +142,7 @@ class KvPagesCheck : private KernelCheck {
   void writes_rows(const KvTypes& types, uint32_t head_dim) {
     SCOPED_TRACE(kv_types_text(types) + ", head_dim " + std::to_string(head_dim));
     constexpr uint32_t kSequences = 3, kPageRows = 8, kPages = 2, kHeads = 2, kRows = 15;
-    const std::vector<int32_t> pages = shuffled(kSequences * kPages);
+    const std::vector<int32_t> pages = shuffled_pages(kSequences * kPages, engine_);
     std::vector<Row> rows(kRows);
     for (uint32_t r = 0; r < kRows; ++r) {
       rows[r] = {0, static_cast<int>(r % kSequences), static_cast<int>(r / kSequences * 3), 0};
@@ -249,7 +250,7 @@ class KvPagesCheck : private KernelCheck {
     const uint32_t n_sequences = one_sequence ? 1 : 3;
     const uint32_t longest = c.kv_length != 0 ? c.kv_length : c.longest;
     const uint32_t per_sequence = (longest + c.page_rows - 1) / c.page_rows;
-    const std::vector<int32_t> pages = shuffled(n_sequences * per_sequence);
+    const std::vector<int32_t> pages = shuffled_pages(n_sequences * per_sequence, engine_);
     std::vector<Row> rows(c.n_rows);
     for (uint32_t r = 0; r < c.n_rows; ++r) {
       const uint32_t position = one_sequence ? longest - c.n_rows + r : engine_() % longest;
@@ -399,12 +400,6 @@ class KvPagesCheck : private KernelCheck {
     const auto page = static_cast<size_t>(
         pages[static_cast<uint32_t>(row.sequence) * per_sequence + position / page_rows]);
     return (page * n_kv_heads + kv_head) * page_rows + position % page_rows;
-  }
-  std::vector<int32_t> shuffled(uint32_t n) {
-    std::vector<int32_t> pages(n);
-    for (uint32_t i = 0; i < n; ++i) pages[i] = static_cast<int32_t>(i);
-    std::shuffle(pages.begin(), pages.end(), engine_);
-    return pages;
   }
 };
 

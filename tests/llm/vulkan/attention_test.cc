@@ -51,11 +51,8 @@ TEST_P(Attention, IsTheSoftmaxWeightedSumOfValues) {
           &qkv[size_t{r} * width + h * c.head_dim], c.head_dim, c.rows, p.scale,
           [&](uint32_t t) { return row(t) + q_width + kv; },
           [&](uint32_t t) { return row(t) + q_width + kv_width + kv; }, wanted, size);
-      for (uint32_t d = 0; d < c.head_dim; ++d) {
-        ASSERT_LE(std::abs(found[size_t{r} * q_width + h * c.head_dim + d] - wanted[d]),
-                  tolerance * size[d] + 1e-7)
-            << "row " << r << ", head " << h << ", dimension " << d;
-      }
+      ASSERT_TRUE(is_near(&found[size_t{r} * q_width + h * c.head_dim], wanted, size, tolerance))
+          << "row " << r << ", head " << h;
     }
   }
   for (const float value : found) ASSERT_FALSE(std::isnan(value));
@@ -169,11 +166,8 @@ TEST_P(PackedAttention, SeesOnlyRowsOfTheSameSequence) {
             [&](uint32_t t) { return row(t) + q_width + kv_width + kv; }, wanted, size, 0,
             [&](uint32_t t) { return c.has_bias ? double{*(of_row - t)} : 0; },
             c.has_sinks ? sinks[h] : -INFINITY);
-        for (uint32_t d = 0; d < c.head_dim; ++d) {
-          ASSERT_LE(std::abs(found[at * q_width + h * c.head_dim + d] - wanted[d]),
-                    tolerance * size[d] + 1e-7)
-              << "sequence " << s << ", row " << r << ", head " << h << ", dimension " << d;
-        }
+        ASSERT_TRUE(is_near(&found[at * q_width + h * c.head_dim], wanted, size, tolerance))
+            << "sequence " << s << ", row " << r << ", head " << h;
       }
     }
   }

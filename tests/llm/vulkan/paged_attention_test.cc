@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "llm/dtype/kv_types.h"
+#include "tests/llm/kernels/shuffled_pages.h"
 #include "tests/llm/vulkan/device_fixture.h"
 #include "tests/llm/vulkan/plain_attention.h"
 
@@ -25,10 +26,7 @@ TEST_P(PagedAttention, ReadsKeysAndValuesUpToThePosition) {
   const uint32_t pages = (c.n_positions + c.page_rows - 1) / c.page_rows;
   const uint32_t kv_width = c.n_kv_heads * c.head_dim, q_width = c.n_heads * c.head_dim;
   const uint32_t width = q_width + 2 * kv_width;
-  // Pages in no order.
-  std::vector<int32_t> page_table(kSequences * pages);
-  for (size_t i = 0; i < page_table.size(); ++i) page_table[i] = static_cast<int32_t>(i);
-  std::shuffle(page_table.begin(), page_table.end(), engine_);
+  const std::vector<int32_t> page_table = test::shuffled_pages(kSequences * pages, engine_);
   const size_t page_numbers = page_table.size() * c.n_kv_heads * c.page_rows * c.head_dim;
   const Operand k_pages = poisoned(page_numbers, c.kv), v_pages = poisoned(page_numbers, c.kv);
   const Operand table_buffer = store_structs(page_table);
@@ -89,11 +87,8 @@ TEST_P(PagedAttention, ReadsKeysAndValuesUpToThePosition) {
           &qkv[r * width + h * c.head_dim], c.head_dim, n, p.scale,
           [&](uint32_t t) { return row(t) + q_width + kv; },
           [&](uint32_t t) { return row(t) + q_width + kv_width + kv; }, wanted, size);
-      for (uint32_t d = 0; d < c.head_dim; ++d) {
-        ASSERT_LE(std::abs(found[r * q_width + h * c.head_dim + d] - wanted[d]),
-                  tolerance * size[d] + 1e-7)
-            << "row " << r << ", head " << h << ", dimension " << d;
-      }
+      ASSERT_TRUE(is_near(&found[r * q_width + h * c.head_dim], wanted, size, tolerance))
+          << "row " << r << ", head " << h;
     }
   }
 }
@@ -174,9 +169,7 @@ TEST_P(NewKv, AttentionWritesThemLikeRope) {
   const uint32_t width = q_width + 2 * kv_width, n_rows = 6;
   const std::vector<Row> rows = {{0, 2, 800, 0}, {0, 0, 0, 0},  {0, -1, 0, 0},
                                  {0, 4, 31, 0},  {0, 1, 32, 0}, {0, 3, 300, 0}};
-  std::vector<int32_t> page_table(kSequences * kPages);
-  for (size_t i = 0; i < page_table.size(); ++i) page_table[i] = static_cast<int32_t>(i);
-  std::shuffle(page_table.begin(), page_table.end(), engine_);
+  const std::vector<int32_t> page_table = test::shuffled_pages(kSequences * kPages, engine_);
   std::vector<float> qkv = random(size_t{n_rows} * width, 2.0f);
   std::vector<float> k = random(page_table.size() * kPageRows * kv_width), v = random(k.size());
   std::vector<float> q_norm = random(c.head_dim), k_norm = random(c.head_dim);
@@ -277,9 +270,7 @@ TEST_P(PromptAttention, IsCausal) {
   const uint32_t n_present = c.n_rows - c.n_absent, n_positions = c.first_position + n_present;
   const uint32_t q_width = c.n_heads * c.head_dim, kv_width = c.n_kv_heads * c.head_dim;
   const uint32_t n_pages = (n_positions + kPageRows - 1) / kPageRows;
-  std::vector<int32_t> pages(n_pages);
-  for (uint32_t i = 0; i < n_pages; ++i) pages[i] = static_cast<int32_t>(i);
-  std::shuffle(pages.begin(), pages.end(), engine_);
+  const std::vector<int32_t> pages = test::shuffled_pages(n_pages, engine_);
   // The sequence is the third; the other sequences have no pages.
   std::vector<int32_t> page_table(2 * n_pages, 1 << 20);
   page_table.insert(page_table.end(), pages.begin(), pages.end());
@@ -335,11 +326,8 @@ TEST_P(PromptAttention, IsCausal) {
           &q[size_t{r} * q_width + h * c.head_dim], c.head_dim, end - begin, p.scale,
           [&](uint32_t t) { return &k[place(begin + t, kv)]; },
           [&](uint32_t t) { return &v[place(begin + t, kv)]; }, wanted, size, c.soft_cap);
-      for (uint32_t d = 0; d < c.head_dim; ++d) {
-        ASSERT_LE(std::abs(found[size_t{r} * q_width + h * c.head_dim + d] - wanted[d]),
-                  tolerance * size[d] + 1e-7)
-            << "row " << r << ", head " << h << ", dimension " << d;
-      }
+      ASSERT_TRUE(is_near(&found[size_t{r} * q_width + h * c.head_dim], wanted, size, tolerance))
+          << "row " << r << ", head " << h;
     }
   }
 }
@@ -366,9 +354,7 @@ TEST_P(AttentionWeights, AreTheSoftmaxOfTheSelectedHeads) {
   const WeightsCase& c = GetParam();
   constexpr uint32_t kSequences = 3;
   const uint32_t pages = (c.kv_length + c.page_rows - 1) / c.page_rows;
-  std::vector<int32_t> page_table(kSequences * pages);
-  for (size_t i = 0; i < page_table.size(); ++i) page_table[i] = static_cast<int32_t>(i);
-  std::shuffle(page_table.begin(), page_table.end(), engine_);
+  const std::vector<int32_t> page_table = test::shuffled_pages(kSequences * pages, engine_);
   std::vector<float> keys = random(page_table.size() * c.n_kv_heads * c.page_rows * c.head_dim);
   const std::vector<uint32_t> lengths = {c.kv_length, 1, c.kv_length - 3};
   const std::vector<Row> rows = {{0, 2, 5, 0}, {0, -1, 0, 0}, {0, 0, 0, 0}, {0, 1, 3, 0}};

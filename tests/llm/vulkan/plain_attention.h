@@ -1,6 +1,8 @@
 // Attention of one query in double precision, for tests of kernels.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -37,6 +39,19 @@ void plain_attention(
       size[d] += scores[t] / total * std::abs(value(t)[d]);
     }
   }
+}
+
+// Whether `found`, which has as many elements as `wanted`, differs from it by at most `tolerance`
+// times `size`.
+inline testing::AssertionResult is_near(const float* found, const std::vector<double>& wanted,
+                                        const std::vector<double>& size, double tolerance) {
+  for (size_t d = 0; d < wanted.size(); ++d) {
+    const double most = tolerance * size[d] + 1e-7;
+    if (std::abs(found[d] - wanted[d]) <= most) continue;  // false for NaN
+    return testing::AssertionFailure() << "dimension " << d << ": found " << found[d]
+                                       << ", expected " << wanted[d] << " within " << most;
+  }
+  return testing::AssertionSuccess();
 }
 
 }  // namespace vesper
