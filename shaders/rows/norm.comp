@@ -20,9 +20,10 @@ layout(push_constant) uniform Push {
   NormParams p;
 };
 
-// Columns column to column + 3 of the row at `start`; zero after its end.
+// Columns column to column + 3 of the row at `start`; zero after its end, or, if rows are aligned,
+// the last four.
 vec4 load4(Address address, uint start, uint column, uint dtype) {
-  if (kAligned != 0) return load_vec4(address, start + column, dtype);
+  if (kAligned != 0) return load_vec4(address, start + min(column, p.d - 4), dtype);
   vec4 x = vec4(0.0);
   for (uint j = 0; j < 4; ++j) {
     if (column + j < p.d) x[j] = load_float(address, start + column + j, dtype);
@@ -34,12 +35,18 @@ void main() {
   uint r = gl_WorkGroupID.x;
   uint source = ((kPresent & 2u) != 0 ? U32Buffer(index).v[r] : r) * p.row_stride;
   uint first = gl_LocalInvocationID.x * 4, stride = gl_WorkGroupSize.x * 4;
-  vec4 x[kPerThread];
-  float sum = 0.0;
+  // All loads are in flight before the first sum.
+  vec4 x[kPerThread], weights[kPerThread], biases[kPerThread], residuals[kPerThread];
   [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
     uint column = first + i * stride;
-    x[i] = column < p.d ? load4(in_, source, column, kInDtype) : vec4(0.0);
-    sum += x[i].x + x[i].y + x[i].z + x[i].w;
+    x[i] = load4(in_, source, column, kInDtype);
+    weights[i] = load4(weight, 0, column, kDTypeF32);
+    if ((kPresent & 1u) != 0) biases[i] = load4(bias, 0, column, kDTypeF32);
+    if ((kPresent & 4u) != 0) residuals[i] = load4(residual, r * p.d, column, kDTypeF32);
+  }
+  float sum = 0.0;
+  [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
+    if (first + i * stride < p.d) sum += x[i].x + x[i].y + x[i].z + x[i].w;
   }
   float mean = kKind == kNormLayer ? workgroup_sum(sum) / float(p.d) : 0.0;
   float squares = 0.0;
@@ -54,9 +61,9 @@ void main() {
   [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
     uint column = first + i * stride;
     if (column >= p.d) continue;
-    vec4 value = x[i] * scale * load4(weight, 0, column, kDTypeF32);
-    if ((kPresent & 1u) != 0) value += load4(bias, 0, column, kDTypeF32);
-    if ((kPresent & 4u) != 0) value += load4(residual, r * p.d, column, kDTypeF32);
+    vec4 value = x[i] * scale * weights[i];
+    if ((kPresent & 1u) != 0) value += biases[i];
+    if ((kPresent & 4u) != 0) value += residuals[i];
     uint at = r * p.row_stride + column;
     if (kOutDtype == kDTypeI8) {
       store_int8(out_, p.n_rows * p.d, at, value);
