@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kPassRows[] = {1,   4,   8,   16,  32,  64,   96,   128,
                                   192, 256, 384, 512, 768, 1024, 1536, 2048};
 // Token ids per chunk of sample_partials.
-constexpr uint32_t kIdsPerChunk = 1024;
+constexpr uint32_t kIdsPerChunk = 2048;
 // A filter keeps at least one token.
 constexpr float kLeastMass = 1e-9f;
 constexpr Row kIdleRow{0, -1, 0, 0};

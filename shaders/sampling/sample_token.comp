@@ -1,5 +1,5 @@
-// sample_token: the next token of every sequence that is not a beam. One workgroup; each of its n
-// subgroups takes every n-th sequence.
+// sample_token: the next token of every sequence that is not a beam. Each of the n subgroups of all
+// workgroups takes every n-th sequence.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "buffers.glsl"
@@ -9,9 +9,14 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool kLogprobs = false;  // has the operand `logprobs`
 layout(constant_id = 2) const bool kDrafts = false;    // has the operand `drafts`
 
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
+
 layout(push_constant) uniform Push {
   Address states, rows, tokens, logprobs, stop, partials, stop_ids, drafts;
   SamplingParams p;
+  // With several workgroups: [1], zero between dispatches. How many have sampled, and in the upper
+  // half, how many of these have an unfinished sequence.
+  Counters counters;
 };
 
 shared uint unfinished;
@@ -48,11 +53,13 @@ int sequence_of(uint row) { return kDrafts ? RowBuffer(drafts).v[row].sequence :
 void main() {
   if (gl_LocalInvocationID.x == 0) unfinished = 0;
   barrier();
-  for (uint first = kDrafts ? 0 : gl_SubgroupID; first < p.n_sequences;
-       first += kDrafts ? 1 : gl_NumSubgroups) {
+  uint subgroup = gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID;
+  uint n_subgroups = gl_NumWorkGroups.x * gl_NumSubgroups;
+  for (uint first = kDrafts ? 0 : subgroup; first < p.n_sequences;
+       first += kDrafts ? 1 : n_subgroups) {
     int sequence = sequence_of(first);
     uint s = uint(sequence);
-    if (sequence < 0 || s % gl_NumSubgroups != gl_SubgroupID) continue;
+    if (sequence < 0 || s % n_subgroups != subgroup) continue;
     if (first > 0 && sequence_of(first - 1) == sequence) continue;
     SequenceState state = StateBuffer(states).v[s];
     if (state.is_beam != 0) {
@@ -78,5 +85,13 @@ void main() {
   }
   if (kDrafts) return;
   barrier();
-  if (gl_LocalInvocationID.x == 0 && unfinished == 0) U32Buffer(stop).v[0] = 1;
+  if (gl_LocalInvocationID.x != 0) return;
+  bool any_unfinished = unfinished != 0;
+  if (gl_NumWorkGroups.x > 1) {
+    uint before = atomicAdd(counters.v[0], 1u + (unfinished << 16));
+    if ((before & 0xffffu) + 1 != gl_NumWorkGroups.x) return;
+    any_unfinished = any_unfinished || before >> 16 != 0;
+    counters.v[0] = 0;
+  }
+  if (!any_unfinished) U32Buffer(stop).v[0] = 1;
 }

@@ -20,8 +20,8 @@ struct KernelPlan {
   alignas(8) std::array<std::byte, Pipelines::kPushBytes> push{};
   uint32_t push_bytes = 0;
   std::array<uint32_t, 3> groups{1, 1, 1};
-  // Bytes of scratch memory that the dispatch needs. Its address comes last in the push constants,
-  // and no other dispatch of the stage may use it.
+  // Bytes of scratch memory that the dispatch needs, which no other dispatch of the stage uses. The
+  // push constants end with its address and that of the counters, or only with the latter.
   uint64_t scratch_bytes = 0;
   uint32_t n_counters = 0;  // u32 that are zero before and after the dispatch
 };

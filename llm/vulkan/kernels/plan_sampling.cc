@@ -47,13 +47,18 @@ void KernelPlanner::select_beams(const BeamParams& p) {
 }
 
 void KernelPlanner::sample_token(const SamplingParams& p) {
-  // A subgroup for each sequence, if there are as many.
+  // A subgroup for each sequence.
   const uint32_t subgroup = capabilities_.subgroup_size;
   const uint32_t most = std::max(at_most(tuning_.sampling_threads) / subgroup, 1u);
-  shader(Shader::kSampleToken,
-         {std::clamp(p.n_sequences, 1u, most) * subgroup, present(3), present(7)});
+  const uint32_t n_subgroups = std::clamp(p.n_sequences, 1u, most);
+  shader(Shader::kSampleToken, {n_subgroups * subgroup, present(3), present(7)});
   push_addresses(8);
   push(&p, sizeof p);
+  plan_.groups = {blocks(std::max(p.n_sequences, 1u), n_subgroups), 1, 1};
+  if (plan_.groups[0] == 1) return;
+  const uint64_t counter_address = 0;
+  push(&counter_address, sizeof counter_address);
+  plan_.n_counters = 1;
 }
 
 }  // namespace vesper

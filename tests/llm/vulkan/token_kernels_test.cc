@@ -172,7 +172,6 @@ TEST_F(TokenKernels, SampleTokensAsPlainRulesDo) {
 
 TEST_F(TokenKernels, StopIsSetWhenAllSequencesHaveEnded) {
   SamplingParams p{};
-  p.n_sequences = 3;
   p.n_vocab = p.row_stride = 40;
   p.chunk = 16;
   p.end_of_text = 20;
@@ -181,24 +180,35 @@ TEST_F(TokenKernels, StopIsSetWhenAllSequencesHaveEnded) {
   p.no_timestamps = 29;
   p.blank = 40;
   p.max_tokens = 8;
-  std::vector<SequenceState> states(3);
-  for (SequenceState& state : states) state.max_sampled = 2;
-  states[1].finished = 1;
-  std::vector<float> logits = random(3 * 40);
-  const Operand stop = store_structs(std::vector<uint32_t>{0});
-  const Operand state_buffer = store_structs(states);
-  const Operand partials = device().allocate(3 * p.n_chunks * sizeof(TokenPartial), "partials");
-  DispatchTable table;
-  emit::sample_partials(table, "partials", p, partials, store(logits, DType::kF32), state_buffer,
-                        store_structs(std::vector<uint32_t>{0, 0}), {});
-  emit::sample_token(table, "token", p, state_buffer, store_structs(std::vector<Row>(3)),
-                     store_structs(std::vector<int32_t>(24)), {}, stop, partials,
-                     store_structs(mask_of(p.n_vocab, p.end_of_text)));
-  const ProgramId program = device().record(table);
-  device().run(program);
-  EXPECT_EQ(load_structs<uint32_t>(stop)[0], 0u);
-  device().run(program);
-  EXPECT_EQ(load_structs<uint32_t>(stop)[0], 1u);
+  // 70 sequences have several workgroups. One sequence has a token more than the others.
+  for (const auto& [n, longest] :
+       std::vector<std::pair<uint32_t, uint32_t>>{{3, 0}, {70, 0}, {70, 35}, {70, 69}}) {
+    SCOPED_TRACE(std::to_string(n) + " sequences, longest " + std::to_string(longest));
+    p.n_sequences = n;
+    std::vector<SequenceState> states(n);
+    for (SequenceState& state : states) state.max_sampled = 1;
+    states[longest].max_sampled = 2;
+    states[1].finished = 1;
+    const Operand stop = store_structs(std::vector<uint32_t>{0});
+    const Operand state_buffer = store_structs(states);
+    const Operand partials = device().allocate(n * p.n_chunks * sizeof(TokenPartial), "partials");
+    std::vector<float> logits = random(size_t{n} * p.row_stride);
+    DispatchTable table;
+    emit::sample_partials(table, "partials", p, partials, store(logits, DType::kF32), state_buffer,
+                          store_structs(std::vector<uint32_t>{0, 0}), {});
+    emit::sample_token(table, "token", p, state_buffer, store_structs(std::vector<Row>(n)),
+                       store_structs(std::vector<int32_t>(n * p.max_tokens)), {}, stop, partials,
+                       store_structs(mask_of(p.n_vocab, p.end_of_text)));
+    const ProgramId program = device().record(table);
+    for (const uint32_t wanted : {0u, 1u}) {
+      device().run(program);
+      EXPECT_EQ(load_structs<uint32_t>(stop)[0], wanted);
+    }
+    const uint32_t go = 0;
+    device().write(stop, &go);
+    device().run(program);  // finds the counter of workgroups as the first run did
+    EXPECT_EQ(load_structs<uint32_t>(stop)[0], 1u);
+  }
 }
 
 // The kernels of both devices use the same hash; only the last bits of logarithms differ.
