@@ -9,8 +9,10 @@
 // In a gated product, every eight weight rows of a tile are four gate rows and their four up rows. A
 // matrix then has both sums of an output.
 //
-// kSplits workgroups may divide the columns of a tile. Each writes its sums to `partials`, and the
-// last to finish adds them, always in the same order.
+// kSplits workgroups may divide the columns of a tile. Each writes its sums to `partials`. The sums of
+// a tile are then added in kSplits parts, always in the same order: the last workgroup to write adds
+// those parts that no other one takes. Each of the others waits for a limited time until it can take
+// one, so a device that runs the workgroups one after another finishes, too.
 // Grid: (blocks of outputs, blocks of rows, kSplits).
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -42,14 +44,14 @@ layout(constant_id = 15) const uint kWholeSteps = 0;  // n_in is a multiple of k
 #include "cooperative_matrices.glsl"
 #include "quantized.glsl"
 
-layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Partials { vec4 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Partials { uvec4 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
 
 layout(push_constant) uniform Push {
   Address out_, in_, weight, bias, residual, scale;
   MatmulParams p;
-  Partials partials;  // [tiles, kSplits, kTileRows, kTileOuts]
-  Counters counters;  // [tiles], zero between dispatches
+  Partials partials;  // [tiles, kSplits, subgroups, kMatrices, kSide, kSide]
+  Counters counters;  // of each tile and of all tiles, [tiles + 1], zero between dispatches
 };
 
 const uint kInDtype = kDtypes & 15u;
@@ -71,15 +73,27 @@ const uint kDown = kSubgroupRows / kSide;
 const uint kAcross = kSubgroupOuts / kSide;
 const uint kSubgroupsAcross = kTileOuts / kSubgroupOuts;
 const uint kSubgroups = kTileRows / kSubgroupRows * kSubgroupsAcross;
+const uint kMatrices = kDown * kAcross;
 const uint kStagePitch = kSide / 4 + 1;  // of vectors
 const bool kGated = (kFlags & kMatmulGated) != 0;
 
 const uint kWeightTile = kTileRows * kPitch;
+const uint kMatrixVectors = kSide * kSide / 4;
 const uint kTileVectors = kTileRows * kTileOuts / 4;  // of the sums of a tile
 
 // A tile of `in`, then a tile of weights. At the end, sums.
 shared uvec4 tiles[(kTileRows + kTileOuts) * kPitch];
-shared uint n_before;  // workgroups of this tile that finished before
+shared uint next_part;  // of a tile's sums that this workgroup adds; kSplits or more: none
+
+// Added to the counter of a tile.
+const uint kWritten = 1;      // a workgroup has written its sums
+const uint kTaken = 1u << 8;  // of the parts but the last, one more is taken
+const uint kLeft = 1u << 16;  // a workgroup does not use the counter again
+uint n_events(uint counter, uint event) { return counter / event & 255u; }
+// Added to the counter of all tiles.
+const uint kStarted = 1;          // a workgroup has started
+const uint kTileLeft = 1u << 20;  // all workgroups of a tile have left
+const uint kMostPolls = 64;       // about 1 us each
 
 // Whether the tile has this row: the last step of loads may go beyond the tile.
 bool in_tile(uint row, uint step, uint rows) { return rows % step == 0 || row < rows; }
@@ -232,8 +246,68 @@ void finish_outputs(uint r, uint i, vec4 low, vec4 high) {
   }
 }
 
+uint n_tiles() { return gl_NumWorkGroups.x * gl_NumWorkGroups.y; }
+
+// After the last workgroup of a tile has left. Thread 0.
+void reset_counters(uint tile) {
+  counters.v[tile] = 0;
+  uint n_left = atomicAdd(counters.v[n_tiles()], kTileLeft) / kTileLeft;
+  if (n_left + 1 == n_tiles()) counters.v[n_tiles()] = 0;
+}
+
+// The part that the last workgroup of a tile to write adds next. It begins with the last part, and
+// takes others while there are any. Thread 0.
+uint take_another(uint tile) {
+  uint part = n_events(atomicAdd(counters.v[tile], kTaken), kTaken);
+  if (part < kSplits - 1) return part;
+  if (n_events(atomicAdd(counters.v[tile], kLeft), kLeft) == kSplits - 1) reset_counters(tile);
+  return kSplits;
+}
+
+// The only part that any other workgroup adds, or none. It does not wait while workgroups have not
+// started, because they may need its place. Thread 0.
+uint take_one(uint tile, uint events) {
+  uint n_started = counters.v[n_tiles()] % kTileLeft;
+  uint n_polls = n_started == n_tiles() * kSplits ? kMostPolls : 0;
+  for (uint i = 0; i < n_polls && n_events(events, kWritten) < kSplits; ++i) {
+    events = atomicAdd(counters.v[tile], 0u);
+  }
+  bool takes = n_events(events, kWritten) == kSplits;
+  events = atomicAdd(counters.v[tile], kLeft + (takes ? kTaken : 0));
+  if (n_events(events, kLeft) == kSplits - 1) reset_counters(tile);
+  return takes && n_events(events, kTaken) < kSplits - 1 ? n_events(events, kTaken) : kSplits;
+}
+
+// Adds a part of the sums of a tile.
+void add_part(uint part_to_add, uint first_partial, uint first_row, uint first_out, uint n_sums) {
+  uint end = kTileVectors / 2 * (part_to_add + 1) / kSplits;
+  for (uint i = kTileVectors / 2 * part_to_add / kSplits + gl_LocalInvocationID.x; i < end;
+       i += kThreads) {
+    uint in_matrix = i % (kMatrixVectors / 2), matrix = i / (kMatrixVectors / 2);
+    uint subgroup = matrix / kMatrices;
+    uint row = first_row + subgroup / kSubgroupsAcross * kSubgroupRows +
+               matrix % kMatrices / kAcross * kSide + in_matrix / (kSide / 8);
+    uint column = first_out + subgroup % kSubgroupsAcross * kSubgroupOuts +
+                  matrix % kAcross * kSide + in_matrix % (kSide / 8) * 8;
+    if (row >= p.n_rows || column >= n_sums) continue;
+    uvec4 sums[kSplits * 2];  // all loads are in flight at once
+    [[unroll]] for (uint n = 0; n < kSplits; ++n) {
+      uint at = first_partial + n * kTileVectors + i * 2;
+      sums[n * 2] = partials.v[at];
+      sums[n * 2 + 1] = partials.v[at + 1];
+    }
+    vec4 low = vec4(0.0), high = vec4(0.0);
+    [[unroll]] for (uint n = 0; n < kSplits; ++n) {
+      low += uintBitsToFloat(sums[n * 2]);
+      high += uintBitsToFloat(sums[n * 2 + 1]);
+    }
+    finish_outputs(row, column, low, high);
+  }
+}
+
 void main() {
   uint thread = gl_LocalInvocationID.x;
+  if (kSplits > 1 && thread == 0) atomicAdd(counters.v[n_tiles()], kStarted);
   uint first_row = gl_WorkGroupID.y * kTileRows;
   uint first_out = gl_WorkGroupID.x * kTileOuts;
   uint n_sums = kGated ? 2 * p.n_out : p.n_out;
@@ -254,8 +328,8 @@ void main() {
     weight_out[i] = weight_row(load_row + i * kStep);
   }
 
-  MATRIX_SUM sums[kDown * kAcross];
-  [[unroll]] for (uint i = 0; i < kDown * kAcross; ++i) {
+  MATRIX_SUM sums[kMatrices];
+  [[unroll]] for (uint i = 0; i < kMatrices; ++i) {
     sums[i] = ZERO_SUM;
   }
   uint tile_row = gl_SubgroupID / kSubgroupsAcross * kSubgroupRows;
@@ -360,14 +434,39 @@ void main() {
     barrier();
   }
 
+  uint tile = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  uint first_partial = tile * kSplits * kTileVectors;
+  if (kSplits > 1) {
+    uint at = first_partial + gl_WorkGroupID.z * kTileVectors +
+              gl_SubgroupID * kMatrices * kMatrixVectors;
+    [[unroll]] for (uint n = 0; n < kMatrices; ++n) {
+      STORE_SUM(sums[n], partials.v, at + n * kMatrixVectors, kSide / 4);
+    }
+    memoryBarrierBuffer();
+    barrier();
+    bool is_last = false;
+    if (thread == 0) {
+      uint events = atomicAdd(counters.v[tile], kWritten) + kWritten;
+      is_last = n_events(events, kWritten) == kSplits;
+      next_part = is_last ? kSplits - 1 : take_one(tile, events);
+    }
+    barrier();
+    memoryBarrierBuffer();
+    for (uint part = next_part; part < kSplits; part = next_part) {
+      add_part(part, first_partial, first_row, first_out, n_sums);
+      barrier();
+      if (thread == 0) next_part = is_last ? take_another(tile) : kSplits;
+      barrier();
+    }
+    return;
+  }
+
   // Each matrix goes through the subgroup's part of shared memory, and eight outputs of a row at a
   // time are written. The loop is not unrolled: otherwise the compiler keeps `sums` in memory,
   // which is six times slower on an H200.
   uint stage_start = gl_SubgroupID * kSide * kStagePitch;
-  uint tile = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-  uint first_partial = tile * kSplits * kTileVectors;
-  [[dont_unroll]] for (uint m = 0; m < kDown * kAcross; ++m) {
-    [[unroll]] for (uint n = 0; n < kDown * kAcross; ++n) {
+  [[dont_unroll]] for (uint m = 0; m < kMatrices; ++m) {
+    [[unroll]] for (uint n = 0; n < kMatrices; ++n) {
       if (n == m) {
         STORE_SUM(sums[n], tiles, stage_start, kStagePitch);
       }
@@ -378,7 +477,7 @@ void main() {
     uint row_of_matrix = first_row + tile_row + m / kAcross * kSide;
     // Outputs without alignment, such as logits of 51,865 tokens, are written one by one: those of
     // successive lanes follow one another.
-    const bool kOneByOne = kAlignedOut == 0 && !kGated && kSplits == 1;
+    const bool kOneByOne = kAlignedOut == 0 && !kGated;
     for (uint c = gl_SubgroupInvocationID; kOneByOne && c < kSide * kSide; c += gl_SubgroupSize) {
       uint row = c / kSide, column = c % kSide;
       float sum = uintBitsToFloat(tiles[stage_start + row * kStagePitch + column / 4][column % 4]);
@@ -392,37 +491,10 @@ void main() {
       uint from = stage_start + row * kStagePitch + column / 4;
       vec4 low = uintBitsToFloat(tiles[from]), high = uintBitsToFloat(tiles[from + 1]);
       if (row_of_matrix + row < p.n_rows && first_of_matrix + column < n_sums) {
-        if (kSplits == 1) {
-          finish_outputs(row_of_matrix + row, first_of_matrix + column, low, high);
-        } else {
-          row += tile_row + m / kAcross * kSide;
-          column += tile_out + m % kAcross * kSide;
-          uint at = first_partial + gl_WorkGroupID.z * kTileVectors + (row * kTileOuts + column) / 4;
-          partials.v[at] = low;
-          partials.v[at + 1] = high;
-        }
+        finish_outputs(row_of_matrix + row, first_of_matrix + column, low, high);
       }
     }
     subgroupMemoryBarrierShared();
     subgroupBarrier();
-  }
-  if (kSplits == 1) return;
-  memoryBarrierBuffer();
-  barrier();
-  if (thread == 0) n_before = atomicAdd(counters.v[tile], 1u);
-  barrier();
-  if (n_before + 1 != kSplits) return;
-  memoryBarrierBuffer();
-  if (thread == 0) counters.v[tile] = 0;
-  for (uint i = thread; i < kTileVectors / 2; i += kThreads) {
-    uint row = i / (kTileOuts / 8), column = i % (kTileOuts / 8) * 8;
-    if (first_row + row >= p.n_rows || first_out + column >= n_sums) continue;
-    vec4 low = vec4(0.0), high = vec4(0.0);
-    [[unroll]] for (uint part = 0; part < kSplits; ++part) {
-      uint at = first_partial + part * kTileVectors + i * 2;
-      low += partials.v[at];
-      high += partials.v[at + 1];
-    }
-    finish_outputs(first_row + row, first_out + column, low, high);
   }
 }

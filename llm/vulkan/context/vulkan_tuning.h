@@ -76,9 +76,9 @@ struct VulkanTuning {
   // matmul_cooperative. A product has the tile and the number of workgroups per tile that take the
   // least time by these numbers.
   std::array<MatmulTile, kMatmulTiles> tiles;
-  // If several workgroups divide the columns of a tile: more time for each product, sums that all
-  // workgroups write per nanosecond, and sums that the last workgroup of a tile adds.
-  uint32_t split_ns, written_per_ns, added_per_ns;
+  // If several workgroups divide the columns of a tile: more time for each product, and sums that
+  // all workgroups write per nanosecond.
+  uint32_t split_ns, written_per_ns;
   uint32_t matmul_splits;  // workgroups per tile; 0: chosen
 
   // Attention.
