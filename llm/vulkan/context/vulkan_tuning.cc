@@ -67,9 +67,10 @@ constexpr VulkanTuning kGpu = {
     .written_per_ns = 300,
     .matmul_splits = 0,
     .attention_splits = 0,
-    .step_attention = {2, 4},
-    .step_attention_of_few = {1, 4},
-    .step_attention_of_codes = {4, 2},
+    .step_attention = {2, 4, 256},
+    .step_attention_of_few = {1, 4, 256},
+    .step_attention_of_many = {4, 4, 128},
+    .step_attention_of_codes = {4, 2, 256},
     .attention_tile = {4, 2, 64, 2},
     .attention_tile_of_wide_heads = {4, 1, 64, 2},
     .attention_shared = 0,
@@ -106,9 +107,10 @@ constexpr VulkanTuning kSoftware = {
     .written_per_ns = 300,
     .matmul_splits = 0,
     .attention_splits = 0,
-    .step_attention = {1, 1},
-    .step_attention_of_few = {1, 1},
-    .step_attention_of_codes = {1, 1},
+    .step_attention = {1, 1, 64},
+    .step_attention_of_few = {1, 1, 64},
+    .step_attention_of_many = {1, 1, 64},
+    .step_attention_of_codes = {1, 1, 64},
     .attention_tile = {4, 2, 64, 2},
     .attention_tile_of_wide_heads = {4, 1, 64, 2},
     .attention_shared = 0,
@@ -132,6 +134,11 @@ std::vector<Setting> settings_of(VulkanTuning& t) {
                        &t.int8_rows_of_short, &t.int8_rows_of_long}) {
     shape.fields.push_back({&m->outs, &m->subgroups, &m->split, &m->turns});
   }
+  Setting step{"step_attention", {}};
+  for (StepAttention* m : {&t.step_attention, &t.step_attention_of_few, &t.step_attention_of_many,
+                           &t.step_attention_of_codes}) {
+    step.fields.push_back({&m->heads, &m->keys, &m->threads});
+  }
   AttentionTile &a = t.attention_tile, &wide = t.attention_tile_of_wide_heads;
   return {tile,
           {"matmul_splits", {{&t.matmul_splits}}},
@@ -140,10 +147,7 @@ std::vector<Setting> settings_of(VulkanTuning& t) {
             {&wide.subgroups, &wide.down, &wide.keys, &wide.buffers}}},
           {"attention_shared", {{&t.attention_shared}}},
           {"attention_splits", {{&t.attention_splits}}},
-          {"step_attention",
-           {{&t.step_attention.heads, &t.step_attention.keys},
-            {&t.step_attention_of_few.heads, &t.step_attention_of_few.keys},
-            {&t.step_attention_of_codes.heads, &t.step_attention_of_codes.keys}}},
+          step,
           {"int8_rows", {{&t.int8_rows, &t.int8_norm_rows}}},
           shape,
           {"vector_rows",

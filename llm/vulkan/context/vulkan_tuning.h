@@ -32,10 +32,10 @@ struct Int8Shape {
   uint32_t outs, subgroups, split, turns;
 };
 
-// Of a workgroup of paged_attention: heads that share keys, at most, and rows of keys that a lane
-// loads at once.
+// Of a workgroup of paged_attention: heads that share keys, at most, rows of keys that a lane loads
+// at once, and threads, unless the device allows fewer.
 struct StepAttention {
-  uint32_t heads, keys;
+  uint32_t heads, keys, threads;
 };
 
 inline constexpr uint32_t kShortContext = 4096;  // positions
@@ -86,6 +86,8 @@ struct VulkanTuning {
   StepAttention step_attention;
   // With at most two heads of all rows per processor, in a context of kShortContext or less.
   StepAttention step_attention_of_few;
+  // With more than two such workgroups per processor, where at least its `heads` share keys.
+  StepAttention step_attention_of_many;
   StepAttention step_attention_of_codes;  // with quantized keys
   AttentionTile attention_tile;
   AttentionTile attention_tile_of_wide_heads;  // with a head_dim above 64
@@ -105,7 +107,7 @@ struct VulkanTuning {
 //   attention_tile=SUBGROUPSxDOWNxKEYSxBUFFERS
 //   attention_shared=N
 //   attention_splits=N
-//   step_attention=HEADSxKEYS
+//   step_attention=HEADSxKEYSxTHREADS
 //   int8_rows=ROWSxNORM_ROWS
 //   int8_shape=OUTSxSUBGROUPSxSPLITxTURNS
 //   vector_rows=ROWSxNORM_ROWS

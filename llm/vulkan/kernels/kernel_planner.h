@@ -107,6 +107,9 @@ class KernelPlanner {
                      uint32_t in_slots);
 
   // Of attention.
+  // How a workgroup of paged_attention works, with `sharing` heads that share keys.
+  const StepAttention& step_attention(const PagedAttentionParams& p, uint32_t sharing,
+                                      uint32_t longest) const;
   // Workgroups per row of paged_attention with `n_groups` workgroups for all heads.
   uint32_t splits(const PagedAttentionParams& p, uint32_t n_groups, uint32_t longest) const;
   // Workgroups of `rows` rows. shaders/attention/attention_rows.glsl maps them to packed sequences.

@@ -45,18 +45,15 @@ void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
   uint32_t lanes = std::min(std::bit_ceil(p.head_dim / 8), subgroup);
   while (!in_page(subgroup / lanes)) lanes *= 2;
   const uint32_t longest = p.kv_length != 0 ? p.kv_length : p.pages_per_sequence * p.page_rows;
-  const bool few = uint64_t{p.n_rows} * p.n_heads <= 2 * n_processors() && longest <= kShortContext;
-  const StepAttention shape = kv_is_quantized(key_dtype(p.kv_dtypes))
-                                  ? tuning_.step_attention_of_codes
-                              : few ? tuning_.step_attention_of_few
-                                    : tuning_.step_attention;
+  const uint32_t sharing = p.n_heads / p.n_kv_heads;
+  const StepAttention& shape = step_attention(p, sharing, longest);
   uint32_t ahead = shape.keys;
   while (!in_page(ahead * (subgroup / lanes))) --ahead;
   // Heads that share keys and values, in equal blocks. The last block may overlap the one before.
-  const uint32_t sharing = p.n_heads / p.n_kv_heads, n_blocks = blocks(sharing, shape.heads),
-                 heads = blocks(sharing, n_blocks), n_groups = p.n_kv_heads * n_blocks;
+  const uint32_t n_blocks = blocks(sharing, shape.heads), heads = blocks(sharing, n_blocks),
+                 n_groups = p.n_kv_heads * n_blocks;
   const uint32_t n_splits = splits(p, n_groups, longest);
-  uint32_t n_threads = threads();
+  uint32_t n_threads = at_most(shape.threads);
   if (p.kv_length > 1024 && p.n_rows <= 8) n_threads = at_most(tuning_.long_attention_threads);
   while (n_threads > subgroup &&
          4 * heads * (n_threads / subgroup * (p.head_dim + 2) + 3 * n_splits + 1) + 4 >
@@ -80,6 +77,18 @@ void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
   plan_.n_counters = p.n_rows * n_groups;
   plan_.scratch_bytes =
       sizeof(float) * uint64_t{p.n_rows} * p.n_heads * n_splits * (p.head_dim + 2);
+}
+
+const StepAttention& KernelPlanner::step_attention(const PagedAttentionParams& p, uint32_t sharing,
+                                                   uint32_t longest) const {
+  if (kv_is_quantized(key_dtype(p.kv_dtypes))) return tuning_.step_attention_of_codes;
+  if (uint64_t{p.n_rows} * p.n_heads <= 2 * n_processors() && longest <= kShortContext) {
+    return tuning_.step_attention_of_few;
+  }
+  const StepAttention& many = tuning_.step_attention_of_many;
+  const bool is_many =
+      uint64_t{p.n_rows} * p.n_kv_heads * blocks(sharing, many.heads) > 2 * n_processors();
+  return is_many && sharing >= many.heads ? many : tuning_.step_attention;
 }
 
 // More than one if rows and heads are too few for the device and there may be many positions.

@@ -139,10 +139,11 @@ TEST_F(VulkanTest, PagedAttentionIsIndependentOfHeadsAndPartsOfAWorkgroup) {
     };
     for (const bool has_sinks : {false, true}) {
       const std::vector<float> expected =
-          attend("step_attention=1x1,attention_splits=1", has_sinks);
+          attend("step_attention=1x1x64,attention_splits=1", has_sinks);
       for (const char* tuning :
-           {"step_attention=4x2,attention_splits=1", "step_attention=1x1,attention_splits=5",
-            "step_attention=4x2,attention_splits=5"}) {
+           {"step_attention=4x2x64,attention_splits=1", "step_attention=1x1x64,attention_splits=5",
+            "step_attention=4x2x64,attention_splits=5",
+            "step_attention=4x4x128,attention_splits=1"}) {
         SCOPED_TRACE(std::to_string(sharing) + " heads share, " + tuning);
         const std::vector<float> found = attend(tuning, has_sinks);
         for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-5) << i;
@@ -223,11 +224,12 @@ TEST_P(NewKv, AttentionWritesThemLikeRope) {
     for (int i = 0; i < (at_once ? 2 : 1); ++i) run(table);
     return Found{load(out, DType::kF32), load(k_pages, c.kv), load(v_pages, c.kv)};
   };
-  const Found wanted = attend(false, "step_attention=1x1,attention_splits=1");
+  const Found wanted = attend(false, "step_attention=1x1x64,attention_splits=1");
   // After rope, attention reads rounded keys and values, and rounded queries of f16.
   const double tolerance = c.kv == DType::kF16 ? 5e-3 : 2e-5;
   for (const char* tuning :
-       {"step_attention=2x4,attention_splits=1", "step_attention=1x2,attention_splits=5"}) {
+       {"step_attention=2x4x64,attention_splits=1", "step_attention=1x2x64,attention_splits=5",
+        "step_attention=4x4x128,attention_splits=1"}) {
     SCOPED_TRACE(tuning);
     const Found found = attend(true, tuning);
     for (size_t i = 0; i < found.out.size(); ++i) {
