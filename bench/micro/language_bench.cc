@@ -1,19 +1,16 @@
 // A language model on a device: load time, llama-bench's table, and the time of each command in a
-// step and a pass.
-//
-//   language_bench MODEL [--device vulkan] [--compute auto] [--pp 512,2048] [--tg 128]
-//                  [--depth 0,4096] [--slots 1] [--repeats 3] [--profile 0] [--kv-type f16]
+// step and a pass. language_bench --help lists the options.
 //
 // ppN: a prompt of N tokens up to the first sampled token, without cache. tgN: N tokens after a
 // prompt of --depth tokens. Every test warms up for 0.3 s; the result is the mean of the following
-// runs. --profile 1 times each command.
+// runs.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <map>
+#include <memory>
 #include <random>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -34,13 +31,15 @@ double seconds_since(SteadyClock::time_point start) {
   return std::chrono::duration<double>(SteadyClock::now() - start).count();
 }
 
-std::vector<uint32_t> numbers(const std::string& text) {
-  std::vector<uint32_t> found;
-  std::istringstream in(text);
-  for (std::string number; std::getline(in, number, ',');) {
-    found.push_back(static_cast<uint32_t>(std::stoul(number)));
-  }
-  return found;
+struct Options {
+  std::string model, device = "vulkan", compute = "auto", kv_type = "f16";
+  std::vector<uint32_t> prompts = {512}, texts = {128}, depths = {0};  // tokens
+  uint32_t n_slots = 1, n_repeats = 3;
+  bool has_profile = false;
+};
+
+uint32_t greatest(const std::vector<uint32_t>& numbers) {
+  return *std::max_element(numbers.begin(), numbers.end());
 }
 
 std::vector<int32_t> random_ids(uint32_t n, uint32_t n_vocab, uint32_t seed) {
@@ -96,21 +95,19 @@ void print_profile(ObservedDevice& device, double n_positions) {
 
 class Bench {
  public:
-  Bench(const std::string& model, const std::map<std::string, std::string>& options)
-      : options_(options) {
+  explicit Bench(const Options& options) : options_(options) {
     const auto start = SteadyClock::now();
-    provider_ = open_weights(model);
-    device_ = std::make_unique<ObservedDevice>(open_device(options.at("--device"), {}),
+    provider_ = open_weights(options.model);
+    device_ = std::make_unique<ObservedDevice>(open_device(options.device, {}),
                                                ObservedDevice::Mode::kRun);
     const double open_s = seconds_since(start);
-    const Compute compute =
-        device_->resolve(parse_compute(options.at("--compute")), WeightUse::kAnyRows);
+    const Compute compute = device_->resolve(parse_compute(options.compute), WeightUse::kAnyRows);
     GeneratorOptions generation;
     const uint32_t longest =
-        std::max(greatest("--pp") + 1, greatest("--depth") + greatest("--tg") + 1);
+        std::max(greatest(options.prompts), greatest(options.depths) + greatest(options.texts)) + 1;
     generation.n_ctx = (longest + 255) / 256 * 256;
-    generation.n_slots = numbers(options.at("--slots")).at(0);
-    generation.kv_types = parse_kv_types(options.at("--kv-type"));
+    generation.n_slots = options.n_slots;
+    generation.kv_types = parse_kv_types(options.kv_type);
     generation.has_filters = generation.has_penalties = false;
     generator_ = std::make_unique<Generator>(*device_, *provider_, compute, generation);
     generator_->prepare();
@@ -123,11 +120,11 @@ class Bench {
   }
 
   void run() {
-    for (const uint32_t n : numbers(options_.at("--pp"))) {
+    for (const uint32_t n : options_.prompts) {
       if (n > 0) report("pp" + std::to_string(n), n, [&] { return prompt_seconds(n); });
     }
-    for (const uint32_t depth : numbers(options_.at("--depth"))) {
-      for (const uint32_t n : numbers(options_.at("--tg"))) {
+    for (const uint32_t depth : options_.depths) {
+      for (const uint32_t n : options_.texts) {
         if (n == 0) continue;
         const std::string name =
             "tg" + std::to_string(n) + (depth > 0 ? " at " + std::to_string(depth) : "");
@@ -137,26 +134,21 @@ class Bench {
   }
 
  private:
-  uint32_t greatest(const char* option) const {
-    const std::vector<uint32_t> all = numbers(options_.at(option));
-    return *std::max_element(all.begin(), all.end());
-  }
-
   template <class Test>
   void report(const std::string& name, uint32_t n_tokens, const Test& test) {
     // An idle GPU needs time to reach its clock rate.
     for (const auto start = SteadyClock::now(); seconds_since(start) < 0.3;) test();
-    const auto repeats = numbers(options_.at("--repeats")).at(0);
     double sum = 0, squares = 0;
-    for (uint32_t i = 0; i < repeats; ++i) {
+    for (uint32_t i = 0; i < options_.n_repeats; ++i) {
       const double rate = n_tokens / test();
       sum += rate;
       squares += rate * rate;
     }
-    const double mean = sum / repeats;
+    const double mean = sum / options_.n_repeats;
     std::printf("| %-14s | %10.1f ± %.1f t/s | %9.3f ms |\n", name.c_str(), mean,
-                std::sqrt(std::max(0.0, squares / repeats - mean * mean)), n_tokens / mean * 1e3);
-    if (options_.at("--profile") != "1") return;
+                std::sqrt(std::max(0.0, squares / options_.n_repeats - mean * mean)),
+                n_tokens / mean * 1e3);
+    if (!options_.has_profile) return;
     device_->set_clock(Clock::kPerCommand);
     test();
     print_profile(*device_, n_tokens / 2.0);
@@ -184,37 +176,44 @@ class Bench {
     return seconds_since(start);
   }
 
-  std::map<std::string, std::string> options_;
+  const Options options_;
   std::unique_ptr<WeightProvider> provider_;
   std::unique_ptr<ObservedDevice> device_;
   std::unique_ptr<Generator> generator_;
   uint32_t seed_ = 0;
 };
 
-int run(int argc, char** argv) {
-  std::map<std::string, std::string> options = {
-      {"--device", "vulkan"}, {"--compute", "auto"}, {"--pp", "512"},
-      {"--tg", "128"},        {"--depth", "0"},      {"--slots", "1"},
-      {"--repeats", "3"},     {"--profile", "0"},    {"--kv-type", "f16"}};
-  if (argc < 2) throw Error(ErrorKind::kUsage, "expected a model");
-  for (int i = 2; i < argc; i += 2) {
-    if (!options.contains(argv[i]) || i + 1 == argc) {
-      throw Error(ErrorKind::kUsage,
-                  std::string("expected an option with a value, found ") + argv[i]);
-    }
-    options[argv[i]] = argv[i + 1];
-  }
-  Bench(argv[1], options).run();
-  return 0;
-}
-
 }  // namespace
 }  // namespace vesper
 
 int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  vesper::Options options;
+  CLI::App app("Times a language model on a device.");
+  app.option_defaults()->always_capture_default();
+  const CLI::Range at_least_1(1u, 1000000u);
+  app.add_option("MODEL", options.model, "file or folder of the model")->required();
+  app.add_option("--device", options.device, "device");
+  app.add_option("--compute", options.compute, "format of products");
+  app.add_option("--kv-type", options.kv_type, "format of keys and values");
+  app.add_option("--pp", options.prompts, "tokens of prompts; 0: none")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--tg", options.texts, "tokens of texts; 0: none")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--depth", options.depths, "tokens before texts")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--slots", options.n_slots, "texts at once")->check(at_least_1);
+  app.add_option("--repeats", options.n_repeats, "runs of a test")->check(at_least_1);
+  app.add_option("--profile", options.has_profile, "1: the time of each command as well");
   try {
-    return vesper::run(argc, argv);
+    app.parse(argc, argv);
+    vesper::Bench(options).run();
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : vesper::exit_status(vesper::ErrorKind::kUsage);
   } catch (const vesper::Error& error) {
     std::fprintf(stderr, "language_bench: %s\n", error.what());
     return vesper::exit_status(error.kind());

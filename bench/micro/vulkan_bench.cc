@@ -1,9 +1,7 @@
 // Times Whisper's passes on a Vulkan device with random weights in the shape of a model: each kind
 // of command by timestamps, and whole passes replayed in succession.
-//
-//   vulkan_bench [--device vulkan:N] [--shape tiny|base|large-v3-turbo] [--compute
-//   auto|f32|f16|int8]
-//                [--windows N] [--sequences N] [--replays N] [--repeats N]
+// vulkan_bench --help lists the options.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <bit>
 #include <chrono>
@@ -11,7 +9,6 @@
 #include <cstdio>
 #include <cstring>
 #include <deque>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -135,15 +132,6 @@ ModelConfig shape_named(const std::string& name) {
 }
 
 // (parse_compute would link the CPU device and its libraries.)
-Compute compute_named(const std::string& name) {
-  if (name == "auto") return Compute::kAuto;
-  if (name == "f32") return Compute::kF32;
-  if (name == "f16") return Compute::kF16;
-  if (name == "int8") return Compute::kI8;
-  throw Error(ErrorKind::kUsage,
-              "--compute: expected auto, f32, f16 or int8, found '" + name + "'");
-}
-
 // FLOP, and bytes of weights, keys and values that a command needs.
 struct Work {
   double flops = 0, bytes = 0;
@@ -226,18 +214,19 @@ double pass_ms(Device& device, ProgramId program, uint32_t replays, const Operan
   return best;
 }
 
-int run(const std::map<std::string, std::string>& options) {
-  const auto device = open_vulkan_device(options.at("--device"), DeviceOptions{});
-  const ModelConfig model = shape_named(options.at("--shape"));
-  const Compute compute =
-      device->resolve(compute_named(options.at("--compute")), WeightUse::kManyRows);
-  const auto number = [&](const char* name) {
-    return static_cast<uint32_t>(std::stoul(options.at(name)));
-  };
-  const uint32_t n_windows = number("--windows"), n_sequences = number("--sequences");
-  const uint32_t replays = number("--replays"), repeats = number("--repeats");
-  std::printf("%s, %s, %s\n", device->info().name.c_str(), options.at("--shape").c_str(),
-              options.at("--compute").c_str());
+struct Options {
+  std::string device = "vulkan", shape = "large-v3-turbo", compute = "auto";
+  uint32_t n_windows = 1, n_sequences = 1, replays = 64, repeats = 5;
+};
+
+int run(const Options& options) {
+  const auto device = open_vulkan_device(options.device, DeviceOptions{});
+  const ModelConfig model = shape_named(options.shape);
+  const Compute compute = device->resolve(parse_compute(options.compute), WeightUse::kManyRows);
+  const uint32_t n_windows = options.n_windows, n_sequences = options.n_sequences;
+  const uint32_t replays = options.replays, repeats = options.repeats;
+  std::printf("%s, %s, %s\n", device->info().name.c_str(), options.shape.c_str(),
+              options.compute.c_str());
   auto start = std::chrono::steady_clock::now();
   const auto elapsed_ms = [&] {
     const auto now = std::chrono::steady_clock::now();
@@ -340,20 +329,23 @@ int run(const std::map<std::string, std::string>& options) {
 }  // namespace vesper
 
 int main(int argc, char** argv) {
-  std::map<std::string, std::string> options = {
-      {"--device", "vulkan"}, {"--shape", "large-v3-turbo"}, {"--compute", "auto"},
-      {"--windows", "1"},     {"--sequences", "1"},          {"--replays", "64"},
-      {"--repeats", "5"}};
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  vesper::Options options;
+  CLI::App app("Times Whisper's passes on a Vulkan device, with random weights.");
+  app.option_defaults()->always_capture_default();
+  const CLI::Range at_least_1(1u, 1000000u);
+  app.add_option("--device", options.device, "device");
+  app.add_option("--shape", options.shape, "tiny, base or large-v3-turbo");
+  app.add_option("--compute", options.compute, "format of products");
+  app.add_option("--windows", options.n_windows, "windows at once")->check(at_least_1);
+  app.add_option("--sequences", options.n_sequences, "texts at once")->check(at_least_1);
+  app.add_option("--replays", options.replays, "passes in succession")->check(at_least_1);
+  app.add_option("--repeats", options.repeats, "measurements")->check(at_least_1);
   try {
-    for (int i = 1; i < argc; i += 2) {
-      if (!options.contains(argv[i]) || i + 1 == argc) {
-        throw vesper::Error(vesper::ErrorKind::kUsage,
-                            std::string("expected an option with a value, found ") + argv[i]);
-      }
-      options[argv[i]] = argv[i + 1];
-    }
+    app.parse(argc, argv);
     return vesper::run(options);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : vesper::exit_status(vesper::ErrorKind::kUsage);
   } catch (const vesper::Error& error) {
     std::fprintf(stderr, "vulkan_bench: %s\n", error.what());
     return vesper::exit_status(error.kind());
