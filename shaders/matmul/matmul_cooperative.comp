@@ -10,9 +10,7 @@
 // matrix then has both sums of an output.
 //
 // kSplits workgroups may divide the columns of a tile. Each writes its sums to `partials`. The sums of
-// a tile are then added in kSplits parts, always in the same order: the last workgroup to write adds
-// those parts that no other one takes. Each of the others waits for a limited time until it can take
-// one, so a device that runs the workgroups one after another finishes, too.
+// a tile are then added in kSplits parts, always in the same order (divided_columns.glsl).
 // Grid: (blocks of outputs, blocks of rows, kSplits).
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -53,6 +51,7 @@ layout(push_constant) uniform Push {
   Partials partials;  // [tiles, kSplits, subgroups, kMatrices, kSide, kSide]
   Counters counters;  // of each tile and of all tiles, [tiles + 1], zero between dispatches
 };
+#include "matmul/divided_columns.glsl"
 
 const uint kInDtype = kDtypes & 15u;
 const uint kOutDtype = kDtypes >> 4 & 15u;
@@ -84,16 +83,6 @@ const uint kTileVectors = kTileRows * kTileOuts / 4;  // of the sums of a tile
 // A tile of `in`, then a tile of weights. At the end, sums.
 shared uvec4 tiles[(kTileRows + kTileOuts) * kPitch];
 shared uint next_part;  // of a tile's sums that this workgroup adds; kSplits or more: none
-
-// Added to the counter of a tile.
-const uint kWritten = 1;      // a workgroup has written its sums
-const uint kTaken = 1u << 8;  // of the parts but the last, one more is taken
-const uint kLeft = 1u << 16;  // a workgroup does not use the counter again
-uint n_events(uint counter, uint event) { return counter / event & 255u; }
-// Added to the counter of all tiles.
-const uint kStarted = 1;          // a workgroup has started
-const uint kTileLeft = 1u << 20;  // all workgroups of a tile have left
-const uint kMostPolls = 64;       // about 1 us each
 
 // Whether the tile has this row: the last step of loads may go beyond the tile.
 bool in_tile(uint row, uint step, uint rows) { return rows % step == 0 || row < rows; }
@@ -244,38 +233,6 @@ void finish_outputs(uint r, uint i, vec4 low, vec4 high) {
   for (uint e = 0; e < (kGated ? 4 : 8) && o + e < p.n_out; ++e) {
     finish_output(r, o + e, e < 4 ? low[e] : high[e - 4], high[e % 4]);
   }
-}
-
-uint n_tiles() { return gl_NumWorkGroups.x * gl_NumWorkGroups.y; }
-
-// After the last workgroup of a tile has left. Thread 0.
-void reset_counters(uint tile) {
-  counters.v[tile] = 0;
-  uint n_left = atomicAdd(counters.v[n_tiles()], kTileLeft) / kTileLeft;
-  if (n_left + 1 == n_tiles()) counters.v[n_tiles()] = 0;
-}
-
-// The part that the last workgroup of a tile to write adds next. It begins with the last part, and
-// takes others while there are any. Thread 0.
-uint take_another(uint tile) {
-  uint part = n_events(atomicAdd(counters.v[tile], kTaken), kTaken);
-  if (part < kSplits - 1) return part;
-  if (n_events(atomicAdd(counters.v[tile], kLeft), kLeft) == kSplits - 1) reset_counters(tile);
-  return kSplits;
-}
-
-// The only part that any other workgroup adds, or none. It does not wait while workgroups have not
-// started, because they may need its place. Thread 0.
-uint take_one(uint tile, uint events) {
-  uint n_started = counters.v[n_tiles()] % kTileLeft;
-  uint n_polls = n_started == n_tiles() * kSplits ? kMostPolls : 0;
-  for (uint i = 0; i < n_polls && n_events(events, kWritten) < kSplits; ++i) {
-    events = atomicAdd(counters.v[tile], 0u);
-  }
-  bool takes = n_events(events, kWritten) == kSplits;
-  events = atomicAdd(counters.v[tile], kLeft + (takes ? kTaken : 0));
-  if (n_events(events, kLeft) == kSplits - 1) reset_counters(tile);
-  return takes && n_events(events, kTaken) < kSplits - 1 ? n_events(events, kTaken) : kSplits;
 }
 
 // Adds a part of the sums of a tile.
