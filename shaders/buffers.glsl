@@ -36,6 +36,9 @@ layout(buffer_reference, std430, buffer_reference_align = 8) buffer UVec2Buffer 
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer UVec4Buffer { uvec4 v[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) buffer Vec4Buffer { vec4 v[]; };
 
+// Counters of a dispatch, which its workgroups share (KernelPlan::n_counters).
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
+
 #define kMinusInfinity uintBitsToFloat(0xff800000u)
 const float kLog2E = 1.4426950408889634;  // exp(x) = exp2(x * kLog2E)
 const float kMostExponent = 80.0;  // exponentials of greater numbers may overflow

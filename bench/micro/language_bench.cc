@@ -196,15 +196,12 @@ int main(int argc, char** argv) {
   app.add_option("--device", options.device, "device");
   app.add_option("--compute", options.compute, "format of products");
   app.add_option("--kv-type", options.kv_type, "format of keys and values");
-  app.add_option("--pp", options.prompts, "tokens of prompts; 0: none")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.add_option("--tg", options.texts, "tokens of texts; 0: none")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.add_option("--depth", options.depths, "tokens before texts")
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  for (CLI::Option* list :
+       {app.add_option("--pp", options.prompts, "tokens of prompts, as 512,2048; 0: none"),
+        app.add_option("--tg", options.texts, "tokens of texts; 0: none"),
+        app.add_option("--depth", options.depths, "tokens before texts")}) {
+    list->delimiter(',')->allow_extra_args(false);
+  }
   app.add_option("--slots", options.n_slots, "texts at once")->check(at_least_1);
   app.add_option("--repeats", options.n_repeats, "runs of a test")->check(at_least_1);
   app.add_option("--profile", options.has_profile, "1: the time of each command as well");

@@ -48,7 +48,6 @@ layout(constant_id = 18) const float kNormEpsilon = 0.0;
 
 // Also written by other workgroups of the dispatch.
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Partials { float v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
 
 layout(push_constant) uniform Push {
   Address out_, q, k_pages, v_pages, rows, page_table, sinks, angles, q_norm, k_norm;

@@ -7,7 +7,7 @@
 
 // Added to the counter of a tile.
 const uint kWritten = 1;      // a workgroup has written its sums
-const uint kTaken = 1u << 8;  // of the parts but the last, one more is taken
+const uint kTaken = 1u << 8;  // a part is taken; the last part is not counted
 const uint kLeft = 1u << 16;  // a workgroup does not use the counter again
 uint n_events(uint counter, uint event) { return counter / event & 255u; }
 // Added to the counter of all tiles.
@@ -24,8 +24,8 @@ void reset_counters(uint tile) {
   if (n_left + 1 == n_tiles()) counters.v[n_tiles()] = 0;
 }
 
-// The part that the last workgroup of a tile to write adds next. It begins with the last part, and
-// takes others while there are any. Thread 0.
+// For the workgroup that writes its sums last: the part that it adds next, kSplits if there is none.
+// Before, it adds the last part. Thread 0.
 uint take_another(uint tile) {
   uint part = n_events(atomicAdd(counters.v[tile], kTaken), kTaken);
   if (part < kSplits - 1) return part;
@@ -33,8 +33,8 @@ uint take_another(uint tile) {
   return kSplits;
 }
 
-// The only part that any other workgroup adds, or none. It does not wait while workgroups have not
-// started, because they may need its place. Thread 0.
+// For every other workgroup: the only part that it adds, kSplits if it adds none. It does not wait
+// if any workgroup has not started, which may need its place on the processor. Thread 0.
 uint take_one(uint tile, uint events) {
   uint n_started = counters.v[n_tiles()] % kTileLeft;
   uint n_polls = n_started == n_tiles() * kSplits ? kMostPolls : 0;

@@ -43,7 +43,6 @@ layout(constant_id = 15) const uint kWholeSteps = 0;  // n_in is a multiple of k
 #include "quantized.glsl"
 
 layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Partials { uvec4 v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
 
 layout(push_constant) uniform Push {
   Address out_, in_, weight, bias, residual, scale;

@@ -20,8 +20,8 @@ layout(push_constant) uniform Push {
   NormParams p;
 };
 
-// Columns column to column + 3 of the row at `start`; zero after its end, or, if rows are aligned,
-// the last four.
+// Columns `column` to `column + 3` of the row at `start`. After the end of the row: its last four
+// columns if rows are aligned, otherwise zeros.
 vec4 load4(Address address, uint start, uint column, uint dtype) {
   if (kAligned != 0) return load_vec4(address, start + min(column, p.d - 4), dtype);
   vec4 x = vec4(0.0);

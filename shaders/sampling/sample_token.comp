@@ -9,8 +9,6 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const bool kLogprobs = false;  // has the operand `logprobs`
 layout(constant_id = 2) const bool kDrafts = false;    // has the operand `drafts`
 
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };
-
 layout(push_constant) uniform Push {
   Address states, rows, tokens, logprobs, stop, partials, stop_ids, drafts;
   SamplingParams p;

@@ -103,7 +103,7 @@ struct VulkanTuning {
 // The row for a GPU or a software device, changed by the environment variable VESPER_TUNING, for
 // experiments: NAME=NUMBERxNUMBERx...,NAME=... with these names.
 //   matmul_tile=ROWSxOUTSxDEPTHxSUBGROUP_ROWSxSUBGROUP_OUTS
-//   matmul_splits=N
+//   matmul_splits=N, at most 8
 //   attention_tile=SUBGROUPSxDOWNxKEYSxBUFFERS
 //   attention_shared=N
 //   attention_splits=N
