@@ -70,8 +70,6 @@ const uint kRowsAtOnce = kSubgroup / kLanes;
 const uint kUnit = kAhead * kRowsAtOnce;  // positions, within a page
 shared float sums[kSubgroups * kHeads * kHeadDim];  // of subgroups, then results
 shared float greatest_of[kSubgroups * kHeads], total_of[kSubgroups * kHeads];
-const uint kParts = kHeads * kSplits;  // of store_sum_of_parts
-shared float part_greatest[kParts], part_weights[kParts], part_totals[kParts], sink_weights[kHeads];
 shared uint n_before;  // workgroups of this row and these heads that finished before
 
 vec4 subgroup_xor(vec4 x, uint step) {
@@ -108,34 +106,23 @@ void store_int8_results(uint r, uint first_head) {
 
 // Adds the results of n_parts workgroups.
 void store_sum_of_parts(uint r, uint first_head, uint n_parts) {
-  uint first_part = (r * p.n_heads + first_head) * kSplits;
-  for (uint i = gl_LocalInvocationID.x; i < kParts; i += kThreads) {
-    uint end = (first_part + i + 1) * kPartial;
-    bool used = i % kSplits < n_parts;
-    part_greatest[i] = used ? partials.v[end - 2] : kMinusInfinity;
-    part_totals[i] = used ? partials.v[end - 1] : 0.0;
-  }
-  barrier();
-  for (uint i = gl_LocalInvocationID.x; i < kParts; i += kThreads) {
-    float greatest = kMinusInfinity;
-    for (uint j = 0; j < kSplits; ++j) {
-      greatest = max(greatest, part_greatest[i / kSplits * kSplits + j]);
-    }
-    part_weights[i] = exp2(part_greatest[i] - greatest);
-    if (i % kSplits == 0) sink_weights[i / kSplits] = sink_weight(first_head + i / kSplits, greatest);
-  }
-  barrier();
   for (uint at = gl_LocalInvocationID.x; at < kHeads * kHeadDim; at += kThreads) {
-    uint head = at / kHeadDim, d = at % kHeadDim;
+    uint head = first_head + at / kHeadDim;
     // All loads are in flight at once.
-    float parts[kSplits];
+    float parts[kSplits], greatest_of_part[kSplits], total_of_part[kSplits];
     [[unroll]] for (uint i = 0; i < kSplits; ++i) {
-      parts[i] = partials.v[(first_part + head * kSplits + min(i, n_parts - 1)) * kPartial + d];
+      uint part = ((r * p.n_heads + head) * kSplits + min(i, n_parts - 1)) * kPartial;
+      parts[i] = partials.v[part + at % kHeadDim];
+      greatest_of_part[i] = partials.v[part + kHeadDim];
+      total_of_part[i] = partials.v[part + kHeadDim + 1];
     }
-    float sum = 0.0, total = sink_weights[head];
+    float of_all = kLeast;
+    [[unroll]] for (uint i = 0; i < kSplits; ++i) of_all = max(of_all, greatest_of_part[i]);
+    float sum = 0.0, total = sink_weight(head, of_all);
     [[unroll]] for (uint i = 0; i < kSplits; ++i) {
-      sum += part_weights[head * kSplits + i] * parts[i];
-      total += part_weights[head * kSplits + i] * part_totals[head * kSplits + i];
+      float weight = i < n_parts ? exp2(greatest_of_part[i] - of_all) : 0.0;
+      sum += weight * parts[i];
+      total += weight * total_of_part[i];
     }
     store_result(r, first_head, at, sum / total);
   }

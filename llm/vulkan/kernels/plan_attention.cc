@@ -56,8 +56,7 @@ void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
   uint32_t n_threads = at_most(shape.threads);
   if (p.kv_length > 1024 && p.n_rows <= 8) n_threads = at_most(tuning_.long_attention_threads);
   while (n_threads > subgroup &&
-         4 * heads * (n_threads / subgroup * (p.head_dim + 2) + 3 * n_splits + 1) + 4 >
-             capabilities_.shared_bytes) {
+         4 * heads * (n_threads / subgroup) * (p.head_dim + 2) + 4 > capabilities_.shared_bytes) {
     n_threads /= 2;
   }
   require(!writes_kv || n_threads >= 2 * subgroup, "a subgroup for the new position");
