@@ -107,6 +107,28 @@ struct WebSocket::State {
     });
   }
 
+  // False, and the connection ends, if the client has too much to take already. Any thread.
+  bool reserve(size_t n_bytes) {
+    if (n_unsent_bytes.fetch_add(n_bytes) + n_bytes <= limits.max_unsent_bytes) return true;
+    asio::post(io, [this] { end(); });
+    return false;
+  }
+
+  void push(std::string message) {
+    if (closing || is_over) {
+      n_unsent_bytes -= message.size();
+      return;
+    }
+    unsent.push_back(std::move(message));
+    write();
+  }
+
+  void close_after_unsent(const websocket::close_reason& reason) {
+    if (closing) return;
+    closing = reason;
+    write();
+  }
+
   void begin_close() {
     is_over = true;
     timer.cancel();
@@ -190,16 +212,17 @@ void WebSocket::run(Events events) {
 }
 
 void WebSocket::send(std::string text) {
-  State& state = *state_;
-  const size_t n_bytes = text.size();
-  if (state.n_unsent_bytes.fetch_add(n_bytes) + n_bytes > state.limits.max_unsent_bytes) {
-    asio::post(state.io, [&state] { state.end(); });
-    return;
-  }
-  asio::post(state.io, [&state, message = std::move(text)]() mutable {
-    if (state.is_over) return;
-    state.unsent.push_back(std::move(message));
-    state.write();
+  if (!state_->reserve(text.size())) return;
+  asio::post(state_->io, [state = state_.get(), message = std::move(text)]() mutable {
+    state->push(std::move(message));
+  });
+}
+
+void WebSocket::send_last(std::string text, WebSocketClose code) {
+  if (!state_->reserve(text.size())) return;
+  asio::post(state_->io, [state = state_.get(), message = std::move(text), code]() mutable {
+    state->push(std::move(message));
+    state->close_after_unsent(static_cast<websocket::close_code>(code));
   });
 }
 
@@ -208,11 +231,7 @@ void WebSocket::close(WebSocketClose code, std::string_view reason) {
   const websocket::close_reason given(
       static_cast<websocket::close_code>(code),
       beast::string_view(reason.data(), std::min(reason.size(), kMostReasonBytes)));
-  asio::post(state_->io, [state = state_.get(), given] {
-    if (state->closing) return;
-    state->closing = given;
-    state->write();
-  });
+  asio::post(state_->io, [state = state_.get(), given] { state->close_after_unsent(given); });
 }
 
 }  // namespace vesper

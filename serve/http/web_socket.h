@@ -62,6 +62,8 @@ class WebSocket {
 
   // Any thread may call these, also after the connection has ended: then they do nothing.
   void send(std::string text);
+  // Sends `text` and ends the connection. No message of another thread comes after it.
+  void send_last(std::string text, WebSocketClose code);
   // Ends the connection after the messages that were sent before.
   void close(WebSocketClose code, std::string_view reason = {});
 

@@ -52,12 +52,10 @@ class LiveStream {
       socket_.send(live_words("partial", words, received_s));
     };
     events.on_done = [this](const Transcript& transcript) {
-      socket_.send(live_done(transcript));
-      socket_.close(WebSocketClose::kNormal);
+      socket_.send_last(live_done(transcript), WebSocketClose::kNormal);
     };
     events.on_error = [this](const std::exception& error) {
-      socket_.send(live_error(error));
-      socket_.close(WebSocketClose::kInternalError);
+      socket_.send_last(live_error(error), WebSocketClose::kInternalError);
     };
     turn_ = std::make_shared<LiveTurn>(std::move(settings), std::move(events));
     decoder_.add(turn_, [] { return false; });
@@ -80,8 +78,8 @@ class LiveStream {
   void fail(const std::exception& error) {
     is_failed_ = true;
     if (turn_) turn_->cancel();
-    socket_.send(live_error(error));
-    socket_.close(WebSocketClose::kPolicyViolation);
+    // The decoder may send at the same time, and what it sends must not follow the error.
+    socket_.send_last(live_error(error), WebSocketClose::kPolicyViolation);
   }
 
   HttpExchange& exchange_;

@@ -6,12 +6,14 @@
 #include <thread>
 
 #include "serve/http/http_server.h"
+#include "serve/http/web_socket.h"
 #include "tests/serve/loopback_client.h"
 
 namespace vesper::http_test {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 constexpr uint64_t kMostBody = 1000;
@@ -187,6 +189,25 @@ TEST(HttpServer, AStopWithoutGraceEndsWhatRuns) {
   while (!has_begun) std::this_thread::sleep_for(milliseconds(1));
   server.stop();
   EXPECT_THAT(client.read_rest(), HasSubstr("data: more\n\n"));
+}
+
+TEST(WebSocket, NothingFollowsTheLastMessage) {
+  RunningServer server({}, [](HttpExchange& exchange) {
+    WebSocket socket(exchange, "", {.gone = milliseconds(200)});
+    // The next messages come while the first one is being written.
+    socket.send("first");
+    socket.send_last("last", WebSocketClose::kPolicyViolation);
+    socket.send("late");
+    socket.run(
+        {.on_message = [](std::string_view, bool) {}, .on_end = [](bool) {}, .is_ending = {}});
+  });
+  LoopbackClient client(server.port());
+  client.send(
+      "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n");
+  // Frames of RFC 6455, section 5.2: two texts and a close.
+  EXPECT_THAT(client.read_rest(), EndsWith("\x81\x05"
+                                           "first\x81\x04last\x88\x02\x03\xf0"));
 }
 
 }  // namespace
