@@ -7,8 +7,8 @@
 // own over its positions ("Online normalizer calculation for softmax", Milakov and Gimelshein, 2018),
 // so it waits for other lanes only at the end. Exponents are to base 2.
 //
-// Up to kSplits workgroups share the positions, at least kSplitPositions each. The last one to finish
-// adds the results of all in `partials`, in their order.
+// Up to kSplits workgroups share the positions; where their number grows, at least kSplitPositions
+// each. The last one to finish adds the results of all in `partials`, in their order.
 //
 // With kAttentionWritesKv, every subgroup norms and rotates its queries. In the first workgroup, the
 // last subgroup has the new position, and the others those in the pages, so that none waits for a new
@@ -219,7 +219,7 @@ void main() {
   uint n_parts = 1;
   if (kSplits > 1) {
     uint n = max(end_unit - first_unit, 1);
-    n_parts = clamp((length - begin) / kSplitPositions, 1, kSplits);
+    n_parts = p.kv_length != 0 ? kSplits : clamp((length - begin) / kSplitPositions, 1, kSplits);
     uint in_part = (n + n_parts - 1) / n_parts;
     // Fewer, if the last ones would be empty.
     n_parts = (n + in_part - 1) / in_part;

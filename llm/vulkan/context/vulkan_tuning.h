@@ -44,10 +44,11 @@ struct VulkanTuning {
   uint32_t n_processors;  // assumed if the driver does not report it
 
   // Threads of a workgroup, unless the device allows fewer.
-  uint32_t threads;                 // of kernels without a fixed shape
-  uint32_t sampling_threads;        // of sampling_filters, and at most of sample_token
-  uint32_t lstm_threads;            // of lstm, at most one per gate
-  uint32_t long_attention_threads;  // of paged_attention, few rows over more than 1,024 keys
+  uint32_t threads;           // of kernels without a fixed shape
+  uint32_t sampling_threads;  // of sampling_filters, and at most of sample_token
+  uint32_t lstm_threads;      // of lstm, at most one per gate
+  // Of paged_attention, few rows over more than 1,024 positions that are not divided.
+  uint32_t long_attention_threads;
 
   // matmul_vector.
   uint32_t vector_subgroups;      // per workgroup
@@ -106,7 +107,7 @@ struct VulkanTuning {
 //   matmul_splits=N, at most 8
 //   attention_tile=SUBGROUPSxDOWNxKEYSxBUFFERS
 //   attention_shared=N
-//   attention_splits=N
+//   attention_splits=N, at most 32
 //   step_attention=HEADSxKEYSxTHREADS
 //   int8_rows=ROWSxNORM_ROWS
 //   int8_shape=OUTSxSUBGROUPSxSPLITxTURNS

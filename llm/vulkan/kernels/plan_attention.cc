@@ -54,7 +54,12 @@ void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
                  n_groups = p.n_kv_heads * n_blocks;
   const uint32_t n_splits = splits(p, n_groups, longest);
   uint32_t n_threads = at_most(shape.threads);
-  if (p.kv_length > 1024 && p.n_rows <= 8) n_threads = at_most(tuning_.long_attention_threads);
+  if (p.kv_length > 1024 && p.n_rows <= 8) {
+    // A subgroup of a part loads all its positions at once.
+    const uint32_t n_subgroups = blocks(p.kv_length, n_splits * ahead * (subgroup / lanes));
+    n_threads = at_most(n_splits == 1 ? tuning_.long_attention_threads
+                                      : subgroup * std::bit_ceil(n_subgroups));
+  }
   while (n_threads > subgroup &&
          4 * heads * (n_threads / subgroup) * (p.head_dim + 2) + 4 > capabilities_.shared_bytes) {
     n_threads /= 2;
@@ -93,10 +98,13 @@ const StepAttention& KernelPlanner::step_attention(const PagedAttentionParams& p
 // More than one if rows and heads are too few for the device and there may be many positions.
 uint32_t KernelPlanner::splits(const PagedAttentionParams& p, uint32_t n_groups,
                                uint32_t longest) const {
-  if (p.kv_length != 0) return 1;
   if (tuning_.attention_splits != 0) return std::min(tuning_.attention_splits, 32u);
-  return std::clamp(2 * n_processors() / (p.n_rows * n_groups), 1u,
-                    std::clamp(longest / 128, 1u, 32u));
+  // Parts of a window have 96 to 256 positions: larger ones are slower on an H200 than no parts
+  // (docs/measurements/0031).
+  const uint32_t least_positions = p.kv_length != 0 ? 96 : 128;
+  const uint32_t n = std::clamp(2 * n_processors() / (p.n_rows * n_groups), 1u,
+                                std::clamp(longest / least_positions, 1u, 32u));
+  return p.kv_length / n > 256 ? 1 : n;
 }
 
 bool KernelPlanner::paged_attention_cooperative(const PagedAttentionParams& p) {
