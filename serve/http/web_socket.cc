@@ -107,7 +107,8 @@ struct WebSocket::State {
     });
   }
 
-  // False, and the connection ends, if the client has too much to take already. Any thread.
+  // Counts a message as unsent. Ends the connection and returns false beyond max_unsent_bytes.
+  // Any thread may call it.
   bool reserve(size_t n_bytes) {
     if (n_unsent_bytes.fetch_add(n_bytes) + n_bytes <= limits.max_unsent_bytes) return true;
     asio::post(io, [this] { end(); });

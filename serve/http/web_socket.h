@@ -62,9 +62,9 @@ class WebSocket {
 
   // Any thread may call these, also after the connection has ended: then they do nothing.
   void send(std::string text);
-  // Sends `text` and ends the connection. No message of another thread comes after it.
+  // Sends `text`, then ends the connection. Drops what any thread sends later.
   void send_last(std::string text, WebSocketClose code);
-  // Ends the connection after the messages that were sent before.
+  // Ends the connection after the messages that were sent before. Drops what is sent later.
   void close(WebSocketClose code, std::string_view reason = {});
 
  private:

@@ -78,7 +78,7 @@ class LiveStream {
   void fail(const std::exception& error) {
     is_failed_ = true;
     if (turn_) turn_->cancel();
-    // The decoder may send at the same time, and what it sends must not follow the error.
+    // The decoder's thread may still send "ready" or words, which must not follow the error.
     socket_.send_last(live_error(error), WebSocketClose::kPolicyViolation);
   }
 

@@ -7,8 +7,8 @@
 // own over its positions ("Online normalizer calculation for softmax", Milakov and Gimelshein, 2018),
 // so it waits for other lanes only at the end. Exponents are to base 2.
 //
-// Up to kSplits workgroups share the positions; where their number grows, at least kSplitPositions
-// each. The last one to finish adds the results of all in `partials`, in their order.
+// Up to kSplits workgroups share the positions. While a text is short, fewer do: each has at least
+// kSplitPositions. The last one to finish adds the results of all in `partials`, in their order.
 //
 // With kAttentionWritesKv, every subgroup norms and rotates its queries. In the first workgroup, the
 // last subgroup has the new position, and the others those in the pages, so that none waits for a new

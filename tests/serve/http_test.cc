@@ -194,20 +194,18 @@ TEST(HttpServer, AStopWithoutGraceEndsWhatRuns) {
 TEST(WebSocket, NothingFollowsTheLastMessage) {
   RunningServer server({}, [](HttpExchange& exchange) {
     WebSocket socket(exchange, "", {.gone = milliseconds(200)});
-    // The next messages come while the first one is being written.
-    socket.send("first");
+    // The other two come while the first one is being written.
+    socket.send("one");
     socket.send_last("last", WebSocketClose::kPolicyViolation);
     socket.send("late");
     socket.run(
         {.on_message = [](std::string_view, bool) {}, .on_end = [](bool) {}, .is_ending = {}});
   });
   LoopbackClient client(server.port());
-  client.send(
-      "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n");
-  // Frames of RFC 6455, section 5.2: two texts and a close.
-  EXPECT_THAT(client.read_rest(), EndsWith("\x81\x05"
-                                           "first\x81\x04last\x88\x02\x03\xf0"));
+  client.send(std::string("GET / HTTP/1.1\r\nHost: x\r\n") + kWebSocketHeaders +
+              "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n");
+  // Frames of RFC 6455, section 5.2: two texts and a close with code 1008.
+  EXPECT_THAT(client.read_rest(), EndsWith("\x81\x03one\x81\x04last\x88\x02\x03\xf0"));
 }
 
 }  // namespace

@@ -146,10 +146,7 @@ class Live : public testing::Test {
   }
   // The status of a refused upgrade.
   int upgrade_with(const std::string& header) {
-    return request(port(), "GET", "/v1/audio/stream", "",
-                   "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
-                       header)
-        .status;
+    return request(port(), "GET", "/v1/audio/stream", "", kWebSocketHeaders + header).status;
   }
   static Json last_of(const std::vector<Json>& messages) {
     return messages.empty() ? Json() : messages.back();
@@ -375,13 +372,11 @@ TEST_F(Live, ARealtimeClientThatLeavesGivesItsStreamBack) {
 }
 
 TEST_F(Live, RealtimeRequestsThatAreNoTranscriptionAreRefused) {
-  const std::string upgrade =
-      "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
   const auto status = [&](const std::string& query, const std::string& headers) {
     return request(port(), "GET", "/v1/realtime" + query, "", headers).status;
   };
-  EXPECT_EQ(status("?model=speech", upgrade), 400);
-  EXPECT_EQ(status("?intent=transcription&model=none", upgrade), 404);
+  EXPECT_EQ(status("?model=speech", kWebSocketHeaders), 400);
+  EXPECT_EQ(status("?intent=transcription&model=none", kWebSocketHeaders), 404);
   EXPECT_EQ(status("?intent=transcription", ""), 426);
   RealtimeClient binary(port());
   binary.audio("audio");

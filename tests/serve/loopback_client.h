@@ -36,6 +36,10 @@ class LoopbackClient {
   std::string received_;
 };
 
+// Headers of a request for a WebSocket (RFC 6455, section 4.1), without the key.
+inline constexpr const char* kWebSocketHeaders =
+    "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
+
 // A request with a body, on a connection of its own.
 HttpReply request(uint16_t port, const std::string& method, const std::string& path,
                   const std::string& body = "", const std::string& headers = "");

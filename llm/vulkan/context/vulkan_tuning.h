@@ -47,7 +47,7 @@ struct VulkanTuning {
   uint32_t threads;           // of kernels without a fixed shape
   uint32_t sampling_threads;  // of sampling_filters, and at most of sample_token
   uint32_t lstm_threads;      // of lstm, at most one per gate
-  // Of paged_attention, few rows over more than 1,024 positions that are not divided.
+  // Of paged_attention for few rows, if one workgroup has all of more than 1,024 positions.
   uint32_t long_attention_threads;
 
   // matmul_vector.

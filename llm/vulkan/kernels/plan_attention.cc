@@ -55,7 +55,7 @@ void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
   const uint32_t n_splits = splits(p, n_groups, longest);
   uint32_t n_threads = at_most(shape.threads);
   if (p.kv_length > 1024 && p.n_rows <= 8) {
-    // A subgroup of a part loads all its positions at once.
+    // If workgroups share the positions, each subgroup has as many as it loads at once.
     const uint32_t n_subgroups = blocks(p.kv_length, n_splits * ahead * (subgroup / lanes));
     n_threads = at_most(n_splits == 1 ? tuning_.long_attention_threads
                                       : subgroup * std::bit_ceil(n_subgroups));
@@ -99,8 +99,9 @@ const StepAttention& KernelPlanner::step_attention(const PagedAttentionParams& p
 uint32_t KernelPlanner::splits(const PagedAttentionParams& p, uint32_t n_groups,
                                uint32_t longest) const {
   if (tuning_.attention_splits != 0) return std::min(tuning_.attention_splits, 32u);
-  // Parts of a window have 96 to 256 positions: larger ones are slower on an H200 than no parts
-  // (docs/measurements/0031).
+  // A workgroup has at least 96 positions of a window, or 128 of a text. If it would have more than
+  // 256 of a window, one workgroup for all was as fast or faster on an H200
+  // (docs/measurements/0031, last section).
   const uint32_t least_positions = p.kv_length != 0 ? 96 : 128;
   const uint32_t n = std::clamp(2 * n_processors() / (p.n_rows * n_groups), 1u,
                                 std::clamp(longest / least_positions, 1u, 32u));
