@@ -196,7 +196,8 @@ class VulkanDevice final : public VulkanChoices {
       if (use != WeightUse::kManyRows) {
         weight.gate_rows = std::min(tuning.vector_rows, kMaxVectorRows);
         weight.norm_rows = std::min(weight.gate_rows, tuning.vector_norm_rows);
-        weight.layer_norm_rows = weight.norm_rows;
+        weight.layer_norm_rows =
+            std::min(tuning.vector_layer_norm_columns / layout.n_in, kMaxVectorRows);
       }
     } else if (resolved == Compute::kAuto || resolved == Compute::kI8) {
       weight.int8_rows = weight.gate_rows = tuning.int8_rows;

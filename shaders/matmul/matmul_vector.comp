@@ -5,7 +5,7 @@
 // the columns. The kSplit parts of an output are added in shared memory. With one row and quantized
 // weights, a lane takes 32 columns at a time. With gates, half of the sums are those of gates. With an
 // RMS norm, every subgroup also sums the squares of its part of a row, by which the sums are divided at
-// the end. With a layer norm, the workgroup first computes the mean and the deviation of each row.
+// the end. With a layer norm, the workgroup first norms the rows, while its first weights are loaded.
 // Grid: blocks of kOutGroups * kPairs outputs.
 // Also expert_matmul, one slot per workgroup. Grid: (blocks of outputs, slots).
 #version 460
@@ -15,7 +15,6 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #include "buffers.glsl"
 #include "matmul/matmul_epilogue.glsl"
-#include "weights.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kRows = 1;
@@ -31,15 +30,17 @@ layout(constant_id = 10) const uint kAligned = 1;  // rows of `in` are aligned t
 layout(constant_id = 11) const uint kActivation = 0;
 layout(constant_id = 12) const uint kExperts = 0;  // 1: expert_matmul, 2: with a row table
 layout(constant_id = 13) const float kEpsilon = 0.0;  // of the norm
+layout(constant_id = 14) const uint kIn = 32;  // columns
+layout(constant_id = 15) const uint kMostAhead = 1;  // steps whose weights are loaded before a norm
 #include "quantized.glsl"
 
 layout(push_constant) uniform Push {
   Address out_, in_, weight, bias, residual, scale;
-  uint n_out, n_in, in_row_stride, out_row_stride;
-  // of expert_matmul
-  Address ids, rows;
-  uint n_used, in_slots;  // slots of a row of the pass, and of a row of `in`
+  uint n_out, in_row_stride, out_row_stride;
+  uint n_used;  // of expert_matmul: slots of a row of the pass
   Address norm_weight;
+  Address ids, rows;  // of expert_matmul, and slots of a row of `in`
+  uint in_slots;
 };
 
 // Of expert_matmul: the first row of the expert's weights, and of `in` and `out`.
@@ -63,24 +64,38 @@ const uint kSums = kOuts * kRows;
 const uint kParts = kRmsNorm ? kSums + kRows : kSums;  // of a subgroup: sums, then squares
 
 shared float parts[kOutGroups * kSplit * kParts];
-shared float moments[kLayerNorm ? 2 * kOutGroups * kSplit * kRows : 1];
+
+const uint kColumns = (kIn + 31u) & ~31u;  // of a row of weights
+const uint kStep = kSplit * kLanes * 8;    // columns that the subgroups of an output take at once
+const uint kSteps = (kColumns + kStep - 1) / kStep;
+// Steps whose weights are loaded at once. With a layer norm, those of the first steps are loaded
+// before it.
+const uint kAhead = kLayerNorm ? (kSteps < kMostAhead ? kSteps : kMostAhead) : 1;
+
+// Rows after a layer norm. Of each row, every subgroup has the sum of some columns and the sum of
+// their squared distances from the mean.
+const uint kQuads = kColumns / 4, kRowsQuads = kRows * kQuads;
+const uint kThreadQuads = (kQuads + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
+const uint kMoments = kOutGroups * kSplit * kRows;
+shared vec4 normed[kLayerNorm ? kRowsQuads : 1];
+shared vec2 moments[kLayerNorm ? kMoments : 1];
 
 vec4 load_in4(uint r, uint k) {
   uint i = (in_row + r) * in_row_stride + k;
-  if (kAligned != 0) return k < n_in ? load_vec4(in_, i, kInDtype) : vec4(0.0);
+  if (kAligned != 0) return k < kIn ? load_vec4(in_, i, kInDtype) : vec4(0.0);
   vec4 x = vec4(0.0);
   for (uint j = 0; j < 4; ++j) {
-    if (k + j < n_in) x[j] = load_float(in_, i + j, kInDtype);
+    if (k + j < kIn) x[j] = load_float(in_, i + j, kInDtype);
   }
   return x;
 }
 
-// Weights of the norm of columns k to k + 3; with start = n_in its biases.
+// Weights of the norm of columns k to k + 3; with start = kIn its biases.
 vec4 load_norm4(uint start, uint k) {
-  if (kAligned != 0) return k < n_in ? Vec4Buffer(norm_weight).v[(start + k) / 4] : vec4(0.0);
+  if (kAligned != 0) return k < kIn ? Vec4Buffer(norm_weight).v[(start + k) / 4] : vec4(0.0);
   vec4 w = vec4(0.0);
   for (uint j = 0; j < 4; ++j) {
-    if (k + j < n_in) w[j] = F32Buffer(norm_weight).v[start + k + j];
+    if (k + j < kIn) w[j] = F32Buffer(norm_weight).v[start + k + j];
   }
   return w;
 }
@@ -99,49 +114,175 @@ float add_parts(uint group, uint i) {
 }
 
 float sums[kSums], squares[kRows];
-float means[kRows], factors[kRows];  // of a layer norm
 
-// Replaces each thread's sum of a row by the mean of the row over all columns. `start` is the first
-// element of `moments` that is used.
-void average(inout float means[kRows], uint start) {
+// Columns of a row that subgroup s has in norm_rows.
+float n_columns_of(uint s) {
+  uint n = 0;
+  [[unroll]] for (uint i = 0; i < kThreadQuads; ++i) {
+    n += uint(clamp(int(kIn) - int((i * gl_WorkGroupSize.x + s * kLanes) * 4), 0, int(kLanes * 4)));
+  }
+  return float(n);
+}
+
+// Stores the rows after the layer norm in `normed`. The variance of a row follows from those of the
+// subgroups ("Updating formulae and a pairwise algorithm for computing sample variances", Chan, Golub
+// and LeVeque, 1979).
+void norm_rows() {
+  vec4 x[kRows * kThreadQuads], weights[kThreadQuads], biases[kThreadQuads];
+  [[unroll]] for (uint i = 0; i < kThreadQuads; ++i) {
+    uint k = (i * gl_WorkGroupSize.x + gl_LocalInvocationID.x) * 4;
+    [[unroll]] for (uint r = 0; r < kRows; ++r) x[r * kThreadQuads + i] = load_in4(r, k);
+    weights[i] = load_norm4(0, k);
+    biases[i] = load_norm4(kIn, k);
+  }
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    float sum = subgroupAdd(means[r]);
-    if (gl_SubgroupInvocationID == 0) moments[start + gl_SubgroupID * kRows + r] = sum;
+    float sum = 0.0, squares = 0.0;
+    [[unroll]] for (uint i = 0; i < kThreadQuads; ++i) {
+      sum += dot(x[r * kThreadQuads + i], vec4(1.0));
+    }
+    sum = subgroupAdd(sum);
+    float mean = sum / max(n_columns_of(gl_SubgroupID), 1.0);
+    [[unroll]] for (uint i = 0; i < kThreadQuads; ++i) {
+      uvec4 k = (i * gl_WorkGroupSize.x + gl_LocalInvocationID.x) * 4 + uvec4(0, 1, 2, 3);
+      vec4 distance = mix(vec4(0.0), x[r * kThreadQuads + i] - mean, lessThan(k, uvec4(kIn)));
+      squares += dot(distance, distance);
+    }
+    squares = subgroupAdd(squares);
+    if (gl_SubgroupInvocationID == 0) moments[gl_SubgroupID * kRows + r] = vec2(sum, squares);
   }
   barrier();
   [[unroll]] for (uint r = 0; r < kRows; ++r) {
-    float sum = 0.0;
-    for (uint s = 0; s < kOutGroups * kSplit; ++s) sum += moments[start + s * kRows + r];
-    means[r] = sum / float(n_in);
+    float mean = 0.0, squares = 0.0;
+    [[unroll]] for (uint s = 0; s < kOutGroups * kSplit; ++s) mean += moments[s * kRows + r].x;
+    mean /= float(kIn);
+    [[unroll]] for (uint s = 0; s < kOutGroups * kSplit; ++s) {
+      vec2 of_part = moments[s * kRows + r];
+      float n = n_columns_of(s), distance = of_part.x / max(n, 1.0) - mean;
+      squares += of_part.y + n * distance * distance;
+    }
+    float factor = inversesqrt(squares / float(kIn) + kEpsilon);
+    [[unroll]] for (uint i = 0; i < kThreadQuads; ++i) {
+      uint quad = i * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+      vec4 y = (x[r * kThreadQuads + i] - mean) * factor * weights[i] + biases[i];
+      if (quad < kQuads) normed[r * kQuads + quad] = y;
+    }
+  }
+  barrier();
+}
+
+// Operands of the epilogue for one result. `other` ones are of what a gate multiplies.
+struct Epilogue {
+  float scale, bias, other_scale, other_bias, residual;
+};
+
+// Those of result i of the workgroup.
+Epilogue load_epilogue(uint i) {
+  Epilogue e = Epilogue(1.0, 0.0, 1.0, 0.0, 0.0);
+  uint group = i / (kPairs * kRows), slot = i % (kPairs * kRows);
+  uint o = min((gl_WorkGroupID.x * kOutGroups + group) * kPairs + slot / kRows, n_out - 1);
+  uint r = slot % kRows;
+  if ((kPresent & kHasScale) != 0) e.scale = F32Buffer(scale).v[first_weight_row + o];
+  if ((kPresent & kHasBias) != 0) e.bias = F32Buffer(bias).v[first_weight_row + o];
+  if (kGated && (kPresent & kHasScale) != 0) e.other_scale = F32Buffer(scale).v[n_out + o];
+  if (kGated && (kPresent & kHasBias) != 0) e.other_bias = F32Buffer(bias).v[n_out + o];
+  if ((kPresent & kHasResidual) != 0) {
+    bool by_row = (kFlags & kMatmulResidualByRow) != 0;
+    e.residual = F32Buffer(residual).v[by_row ? r * n_out + o : (out_row + r) * out_row_stride + o];
+  }
+  return e;
+}
+
+// Stored weights of kAhead steps, and bits of the scale and minimum of their group.
+uvec4 low[kAhead * kOuts], high[kAhead * kOuts];
+uvec2 group_bits[kAhead * kOuts];
+
+// Loads the weights of kAhead steps from column k on; beyond the last column, those of the last ones.
+void load_weights(uint first, uint k) {
+  [[unroll]] for (uint t = 0; t < kAhead; ++t) {
+    uint column = min(k + t * kStep, kColumns - 8);
+    [[unroll]] for (uint o = 0; o < kOuts; ++o) {
+      uint row = weight_row(first, o), i = row * kColumns + column, at = t * kOuts + o;
+      if (kInBlocks) {
+        low[at].xy = load_codes(weight, row, kIn, column);
+        group_bits[at] = load_group_bits(scale, row, kIn, column);
+      } else if (kWeightFormat == kDTypeF16) {
+        low[at] = UVec4Buffer(weight).v[i / 8];
+      } else if (kWeightFormat == kDTypeI8) {
+        low[at].xy = UVec2Buffer(weight).v[i / 8];
+      } else {
+        low[at] = UVec4Buffer(weight).v[i / 4];
+        high[at] = UVec4Buffer(weight).v[i / 4 + 1];
+      }
+    }
   }
 }
 
-// Computes `means`, and the reciprocal standard deviations in `factors`.
-void measure_rows() {
-  [[unroll]] for (uint r = 0; r < kRows; ++r) means[r] = factors[r] = 0.0;
-  for (uint k = gl_LocalInvocationID.x * 4; k < n_in; k += gl_WorkGroupSize.x * 4) {
-    [[unroll]] for (uint r = 0; r < kRows; ++r) means[r] += dot(load_in4(r, k), vec4(1.0));
-  }
-  average(means, 0);
-  for (uint k = gl_LocalInvocationID.x * 4; k < n_in; k += gl_WorkGroupSize.x * 4) {
-    bvec4 exists = lessThan(uvec4(k) + uvec4(0, 1, 2, 3), uvec4(n_in));
-    [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      vec4 distance = mix(vec4(0.0), load_in4(r, k) - means[r], exists);
-      factors[r] += dot(distance, distance);
+// Adds the products of stored weights t with the columns from k on.
+void add_products(uint t, uint k) {
+  vec4 w0[kOuts], w1[kOuts];
+  vec2 groups[kOuts];  // of quantized weights
+  [[unroll]] for (uint o = 0; o < kOuts; ++o) {
+    uvec4 bits = low[t * kOuts + o];
+    if (kInBlocks) {
+      groups[o] = group_scale(group_bits[t * kOuts + o]);
+      w0[o] = code_values(bits.x);
+      w1[o] = code_values(bits.y);
+      if (!kScalesSums) {
+        w0[o] = w0[o] * groups[o].x + groups[o].y;
+        w1[o] = w1[o] * groups[o].x + groups[o].y;
+      }
+    } else if (kWeightFormat == kDTypeF16) {
+      w0[o] = unpack_half4(bits.xy);
+      w1[o] = unpack_half4(bits.zw);
+    } else if (kWeightFormat == kDTypeI8) {
+      w0[o] = unpack_bytes(bits.x);
+      w1[o] = unpack_bytes(bits.y);
+    } else {
+      w0[o] = uintBitsToFloat(bits);
+      w1[o] = uintBitsToFloat(high[t * kOuts + o]);
     }
   }
-  average(factors, kOutGroups * kSplit * kRows);
-  [[unroll]] for (uint r = 0; r < kRows; ++r) factors[r] = inversesqrt(factors[r] + kEpsilon);
+  vec4 norm0, norm1;
+  if (kRmsNorm) {
+    norm0 = load_norm4(0, k);
+    norm1 = load_norm4(0, k + 4);
+  }
+  [[unroll]] for (uint r = 0; r < kRows; ++r) {
+    vec4 x0, x1;
+    if (kLayerNorm) {
+      uint quad = r * kQuads + min(k, kColumns - 8) / 4;
+      x0 = k < kColumns ? normed[quad] : vec4(0.0);
+      x1 = k < kColumns ? normed[quad + 1] : vec4(0.0);
+    } else {
+      x0 = load_in4(r, k);
+      x1 = load_in4(r, k + 4);
+    }
+    if (kRmsNorm) {
+      squares[r] += dot(x0, x0) + dot(x1, x1);
+      x0 *= norm0;
+      x1 *= norm1;
+    }
+    vec4 both = x0 + x1;
+    float x_sum = both.x + both.y + both.z + both.w;
+    [[unroll]] for (uint o = 0; o < kOuts; ++o) {
+      float sum = dot(x0, w0[o]) + dot(x1, w1[o]);
+      if (kScalesSums) {
+        sum *= groups[o].x;
+        if (kScaleKinds == 2u) sum += x_sum * groups[o].y;
+      }
+      sums[o * kRows + r] += sum;
+    }
+  }
 }
 
 void sum_blocks(uint first, uint part) {
   uint lane = gl_SubgroupInvocationID, own = gl_SubgroupID * kLanes * kLanePitch;
-  for (uint start = part * kLanes * 32; start < n_in; start += kSplit * kLanes * 32) {
+  for (uint start = part * kLanes * 32; start < kIn; start += kSplit * kLanes * 32) {
     // The row is zero after the last column.
-    uint k = min(start + lane * 32, n_in - 32);
+    uint k = min(start + lane * 32, kIn - 32);
     CodeBlock blocks[kOuts];
     [[unroll]] for (uint o = 0; o < kOuts; ++o) {
-      blocks[o] = load_block(weight, scale, weight_row(first, o), n_in, k);
+      blocks[o] = load_block(weight, scale, weight_row(first, o), kIn, k);
     }
     [[unroll]] for (uint j = 0; j < 8; ++j) {
       uint i = lane + j * kLanes;
@@ -172,7 +313,6 @@ void main() {
   uint out_group = gl_SubgroupID / kSplit;
   uint part = gl_SubgroupID % kSplit;
   uint first = (gl_WorkGroupID.x * kOutGroups + out_group) * kPairs;
-  uint columns = padded_columns(n_in);
   if (kExperts != 0) {
     uint slot = gl_WorkGroupID.y;
     if (kExperts == 2 && RowBuffer(rows).v[slot / n_used].sequence < 0) return;
@@ -183,68 +323,15 @@ void main() {
 
   [[unroll]] for (uint i = 0; i < kSums; ++i) sums[i] = 0.0;
   [[unroll]] for (uint r = 0; r < kRows; ++r) squares[r] = 0.0;
-  if (kLayerNorm) measure_rows();
+  uint own = (part * kLanes + gl_SubgroupInvocationID) * 8;  // the lane's first column
+  if (!kByBlocks) load_weights(first, own);
+  // These loads are under way while the sums are computed.
+  Epilogue epilogue = load_epilogue(min(gl_LocalInvocationID.x, kOutGroups * kPairs * kRows - 1));
+  if (kLayerNorm) norm_rows();
   if (kByBlocks) sum_blocks(first, part);
-  for (uint k = (part * gl_SubgroupSize + gl_SubgroupInvocationID) * 8; !kByBlocks && k < columns;
-       k += kSplit * gl_SubgroupSize * 8) {
-    vec4 w0[kOuts], w1[kOuts];
-    vec2 groups[kOuts];  // of quantized weights
-    [[unroll]] for (uint o = 0; o < kOuts; ++o) {
-      uint row = weight_row(first, o), i = row * columns + k;
-      if (kInBlocks) {
-        uvec2 codes = load_codes(weight, row, n_in, k);
-        groups[o] = load_group_scale(scale, row, n_in, k);
-        w0[o] = code_values(codes.x);
-        w1[o] = code_values(codes.y);
-        if (!kScalesSums) {
-          w0[o] = w0[o] * groups[o].x + groups[o].y;
-          w1[o] = w1[o] * groups[o].x + groups[o].y;
-        }
-      } else if (kWeightFormat == kDTypeF16) {
-        uvec4 bits = UVec4Buffer(weight).v[i / 8];
-        w0[o] = unpack_half4(bits.xy);
-        w1[o] = unpack_half4(bits.zw);
-      } else if (kWeightFormat == kDTypeI8) {
-        uvec2 bits = UVec2Buffer(weight).v[i / 8];
-        w0[o] = unpack_bytes(bits.x);
-        w1[o] = unpack_bytes(bits.y);
-      } else {
-        w0[o] = Vec4Buffer(weight).v[i / 4];
-        w1[o] = Vec4Buffer(weight).v[i / 4 + 1];
-      }
-    }
-    vec4 norm0, norm1, shift0, shift1;
-    if (kRmsNorm || kLayerNorm) {
-      norm0 = load_norm4(0, k);
-      norm1 = load_norm4(0, k + 4);
-    }
-    if (kLayerNorm) {
-      shift0 = load_norm4(n_in, k);
-      shift1 = load_norm4(n_in, k + 4);
-    }
-    [[unroll]] for (uint r = 0; r < kRows; ++r) {
-      vec4 x0 = load_in4(r, k);
-      vec4 x1 = load_in4(r, k + 4);
-      if (kRmsNorm) {
-        squares[r] += dot(x0, x0) + dot(x1, x1);
-        x0 *= norm0;
-        x1 *= norm1;
-      }
-      if (kLayerNorm) {
-        x0 = (x0 - means[r]) * factors[r] * norm0 + shift0;
-        x1 = (x1 - means[r]) * factors[r] * norm1 + shift1;
-      }
-      vec4 both = x0 + x1;
-      float x_sum = both.x + both.y + both.z + both.w;
-      [[unroll]] for (uint o = 0; o < kOuts; ++o) {
-        float sum = dot(x0, w0[o]) + dot(x1, w1[o]);
-        if (kScalesSums) {
-          sum *= groups[o].x;
-          if (kScaleKinds == 2u) sum += x_sum * groups[o].y;
-        }
-        sums[o * kRows + r] += sum;
-      }
-    }
+  for (uint step = 0; !kByBlocks && step < kSteps; step += kAhead) {
+    if (step != 0) load_weights(first, own + step * kStep);
+    [[unroll]] for (uint t = 0; t < kAhead; ++t) add_products(t, own + (step + t) * kStep);
   }
   [[unroll]] for (uint i = 0; i < kParts; ++i) {
     float sum = subgroupAdd(i < kSums ? sums[i] : squares[i - kSums]);
@@ -252,32 +339,22 @@ void main() {
   }
   barrier();
   for (uint i = gl_LocalInvocationID.x; i < kOutGroups * kPairs * kRows; i += gl_WorkGroupSize.x) {
+    if (i != gl_LocalInvocationID.x) epilogue = load_epilogue(i);
     uint group = i / (kPairs * kRows);
     uint slot = i % (kPairs * kRows);
     uint o = (gl_WorkGroupID.x * kOutGroups + group) * kPairs + slot / kRows;
     uint r = slot % kRows;
-    if (o < n_out) {
-      float value = add_parts(group, slot);
-      float other = kGated ? add_parts(group, slot + kPairs * kRows) : 0.0;
-      if (kRmsNorm) {
-        float factor = inversesqrt(add_parts(group, kSums + r) / float(n_in) + kEpsilon);
-        value *= factor;
-        other *= factor;
-      }
-      if ((kPresent & kHasScale) != 0) value *= F32Buffer(scale).v[first_weight_row + o];
-      if ((kPresent & kHasBias) != 0) value += F32Buffer(bias).v[first_weight_row + o];
-      value = activate(kActivation, value);
-      if (kGated) {
-        if ((kPresent & kHasScale) != 0) other *= F32Buffer(scale).v[n_out + o];
-        if ((kPresent & kHasBias) != 0) other += F32Buffer(bias).v[n_out + o];
-        value *= other;
-      }
-      uint at = (out_row + r) * out_row_stride + o;
-      if ((kPresent & kHasResidual) != 0) {
-        uint from = (kFlags & kMatmulResidualByRow) != 0 ? r * n_out + o : at;
-        value += F32Buffer(residual).v[from];
-      }
-      store_float(out_, at, kOutDtype, value);
+    if (o >= n_out) continue;
+    float value = add_parts(group, slot);
+    float other = kGated ? add_parts(group, slot + kPairs * kRows) : 0.0;
+    if (kRmsNorm) {
+      float factor = inversesqrt(add_parts(group, kSums + r) / float(kIn) + kEpsilon);
+      value *= factor;
+      other *= factor;
     }
+    value = activate(kActivation, value * epilogue.scale + epilogue.bias);
+    if (kGated) value *= other * epilogue.other_scale + epilogue.other_bias;
+    value += epilogue.residual;
+    store_float(out_, (out_row + r) * out_row_stride + o, kOutDtype, value);
   }
 }

@@ -59,7 +59,11 @@ struct VulkanTuning {
   // With this number of rows or fewer, matmul_vector is faster than matrix units.
   uint32_t vector_rows;
   uint32_t vector_rows_of_long;  // the same if n_in is 4,096 or more
-  uint32_t vector_norm_rows;     // with this number of rows or fewer, it applies the norm before it
+  uint32_t
+      vector_norm_rows;  // with this number of rows or fewer, it applies the RMS norm before it
+  // Where rows have at most this number of columns together, it applies the layer norm before them.
+  uint32_t vector_layer_norm_columns;
+  uint32_t vector_ahead;  // steps whose weights it loads before a layer norm
 
   // matmul_int8, for quantized weights.
   uint32_t int8_rows;          // at most; 0: not used
@@ -112,6 +116,7 @@ struct VulkanTuning {
 //   int8_rows=ROWSxNORM_ROWS
 //   int8_shape=OUTSxSUBGROUPSxSPLITxTURNS
 //   vector_rows=ROWSxNORM_ROWS
+//   vector_ahead=STEPS
 //   vector_shape=OUTSxSPLIT
 // Throws Error(kUsage) for another name or another number of numbers.
 VulkanTuning vulkan_tuning(bool is_hardware_gpu);

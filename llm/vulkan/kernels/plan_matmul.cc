@@ -28,9 +28,8 @@ void KernelPlanner::matmul(const MatmulParams& p) {
   const uint32_t vector_rows = !cooperative     ? kMaxVectorRows
                                : p.n_in >= 4096 ? tuning_.vector_rows_of_long
                                                 : tuning_.vector_rows;
-  if (p.n_rows <= std::min(vector_rows, kMaxVectorRows) && p.rows_per_batch >= p.n_rows) {
-    return matmul_vector(p, has);
-  }
+  const uint32_t most_rows = present(7) ? kMaxVectorRows : std::min(vector_rows, kMaxVectorRows);
+  if (p.n_rows <= most_rows && p.rows_per_batch >= p.n_rows) return matmul_vector(p, has);
   require(!present(7), "few rows for a norm");
   if (cooperative) return matmul_cooperative(p, has);
   require((p.flags & kMatmulGated) == 0, "matrix units or few rows for gates");
@@ -167,18 +166,19 @@ void KernelPlanner::matmul_vector(const MatmulParams& p, uint32_t has) {
           "int8 rows for a norm or gates of a quantized weight");
   require(!present(7) || (p.in_dtype == kDTypeF32 && address(7) % 16 == 0), "a norm of f32 rows");
   require(present(7) || (p.flags & kMatmulLayerNorm) == 0, "weights of a layer norm");
+  require(!present(7) || (p.flags & kMatmulLayerNorm) == 0 ||
+              uint64_t{p.n_rows} * (blocks(p.n_in, 32) * 128 + 2048) <= capabilities_.shared_bytes,
+          "rows of a layer norm that fit in shared memory");
   const VectorShape shape = vector_shape(p);
   const uint32_t aligned = rows_aligned(p, 4);
   shader(Shader::kMatmulVector,
          {shape.threads, p.n_rows, shape.outs, shape.out_groups, shape.split, p.in_dtype,
           p.out_dtype, storage(p.weight_format), p.flags,
           has | present(7) * (p.flags & kMatmulLayerNorm ? 16u : 8u), aligned, p.activation, 0,
-          std::bit_cast<uint32_t>(p.norm_epsilon)});
+          std::bit_cast<uint32_t>(p.norm_epsilon), p.n_in, tuning_.vector_ahead});
   push_addresses(6);
-  const uint32_t sizes[] = {p.n_out, p.n_in, p.in_row_stride, p.out_row_stride};
+  const uint32_t sizes[] = {p.n_out, p.in_row_stride, p.out_row_stride, 0};
   push(sizes, sizeof sizes);
-  const uint64_t no_experts[3] = {};
-  push(no_experts, sizeof no_experts);
   const uint64_t norm_weight = address(7);
   push(&norm_weight, sizeof norm_weight);
   plan_.groups = {blocks(p.n_out, shape.out_groups * (gated ? shape.outs / 2 : shape.outs)), 1, 1};
@@ -284,18 +284,15 @@ void KernelPlanner::push_expert_operands() {
 void KernelPlanner::expert_vector(const ExpertMatmulParams& p, const MatmulParams& one,
                                   uint32_t has, uint32_t in_slots) {
   const VectorShape shape = vector_shape(one);
-  shader(Shader::kMatmulVector, {shape.threads, 1, shape.outs, shape.out_groups, shape.split,
-                                 p.in_dtype, p.out_dtype, storage(p.weight_format), 0, has,
-                                 rows_aligned(one, 4), kActivationNone, present(6) ? 2u : 1u});
+  shader(Shader::kMatmulVector,
+         {shape.threads, 1, shape.outs, shape.out_groups, shape.split, p.in_dtype, p.out_dtype,
+          storage(p.weight_format), 0, has, rows_aligned(one, 4), kActivationNone,
+          present(6) ? 2u : 1u, 0, p.n_in});
   push_expert_operands();
-  const uint32_t sizes[] = {p.n_out, p.n_in, p.n_in, p.n_out};
+  const uint32_t sizes[] = {p.n_out, p.n_in, p.n_out, p.n_used};
   push(sizes, sizeof sizes);
-  for (const uint32_t operand : {5, 6}) {
-    const uint64_t value = address(operand);
-    push(&value, sizeof value);
-  }
-  const uint32_t slots[] = {p.n_used, in_slots};
-  push(slots, sizeof slots);
+  for (const uint64_t value : {uint64_t{0}, address(5), address(6)}) push(&value, sizeof value);
+  push(&in_slots, sizeof in_slots);
   plan_.groups = {blocks(p.n_out, shape.out_groups * shape.outs), p.n_slots, 1};
 }
 
