@@ -37,6 +37,7 @@ void KernelPlanner::require_weight(uint32_t weight_format) const {
 }
 
 void KernelPlanner::shader(Shader shader, std::initializer_list<uint32_t> constants) {
+  if (constants.size() > PipelineKey::kMaxConstants) fail("more constants than fit");
   plan_.pipeline.shader = shader;
   std::copy(constants.begin(), constants.end(), plan_.pipeline.constants.begin());
 }

@@ -101,7 +101,7 @@ uint32_t KernelPlanner::splits(const PagedAttentionParams& p, uint32_t n_groups,
   if (tuning_.attention_splits != 0) return std::min(tuning_.attention_splits, 32u);
   // A workgroup has at least 96 positions of a window, or 128 of a text. If it would have more than
   // 256 of a window, one workgroup for all was as fast or faster on an H200
-  // (docs/measurements/0031, last section).
+  // (docs/measurements/0031, "Workgroups share the positions of a window").
   const uint32_t least_positions = p.kv_length != 0 ? 96 : 128;
   const uint32_t n = std::clamp(2 * n_processors() / (p.n_rows * n_groups), 1u,
                                 std::clamp(longest / least_positions, 1u, 32u));
