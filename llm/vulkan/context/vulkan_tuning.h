@@ -59,9 +59,9 @@ struct VulkanTuning {
   // With this number of rows or fewer, matmul_vector is faster than matrix units.
   uint32_t vector_rows;
   uint32_t vector_rows_of_long;  // the same if n_in is 4,096 or more
-  uint32_t
-      vector_norm_rows;  // with this number of rows or fewer, it applies the RMS norm before it
-  // Where rows have at most this number of columns together, it applies the layer norm before them.
+  // With this number of rows or fewer, it applies the RMS norm before it.
+  uint32_t vector_norm_rows;
+  // With this number of columns in all rows together or fewer, it applies the layer norm before it.
   uint32_t vector_layer_norm_columns;
   uint32_t vector_ahead;  // steps whose weights it loads before a layer norm
 

@@ -120,8 +120,9 @@ TEST_P(NormsAndGates, OfFewRowsAreWithinProducts) {
   };
   for (const auto& [rows, n_out, n_in, file] :
        {Shape{1, 7, 7, DType::kF32}, Shape{1, 300, 512, DType::kF16}, Shape{3, 65, 96, DType::kF16},
-        Shape{2, 33, 5120, DType::kF16}, Shape{3, 64, 1000, DType::kI8},
-        Shape{6, 36, 512, DType::kF16}, Shape{8, 9, 41, DType::kF32}}) {
+        Shape{2, 33, 5120, DType::kF16}, Shape{4, 64, 1000, DType::kI8},
+        Shape{3, 64, 1000, DType::kI8}, Shape{6, 36, 512, DType::kF16},
+        Shape{8, 9, 41, DType::kF32}}) {
     for (const Norm norm : {Norm::kNone, Norm::kRms, Norm::kLayer}) {
       for (const bool gated : {false, true}) {
         SCOPED_TRACE(std::to_string(rows) + " rows, " + std::to_string(n_out) + " x " +
@@ -135,6 +136,7 @@ TEST_P(NormsAndGates, OfFewRowsAreWithinProducts) {
         norm_weight.insert(norm_weight.end(), norm_bias.begin(), norm_bias.end());
         std::vector<float> weight = random(size_t{n_sums} * n_in), bias = random(n_sums);
         const Weight uploaded = upload(weight, n_sums, n_in, file, Compute::kF32);
+        ASSERT_GE(uploaded.norm_rows, 1u);
         // With more rows or longer ones, norms and gates are commands of their own.
         if (rows > (norm == Norm::kLayer ? uploaded.layer_norm_rows : uploaded.gate_rows)) continue;
         ++n_tested;
@@ -188,7 +190,7 @@ TEST_P(NormsAndGates, OfFewRowsAreWithinProducts) {
       }
     }
   }
-  EXPECT_EQ(n_tested, 32u);
+  EXPECT_EQ(n_tested, 36u);
 }
 
 // By default a software device has one subgroup per workgroup.
