@@ -54,23 +54,26 @@ struct Q4Row {
     return f16_to_f32(scales[at / kQ4Block]) * static_cast<float>(code - 8);
   }
 };
-HWY_INLINE VF32 load_f32(const Q8Row& row) {
-  const F32 d;
+// Codes as numbers, without the scale.
+HWY_INLINE VF32 load_codes(const Q8Row& row) {
   const hn::Rebind<int8_t, F32> d8;
   const hn::RebindToSigned<F32> di;
-  const auto codes = hn::PromoteTo(di, hn::LoadU(d8, row.codes + row.first));
-  return hn::Mul(hn::ConvertTo(d, codes), kv_scale(row.scales + row.first / kQ8Block));
+  return hn::ConvertTo(F32(), hn::PromoteTo(di, hn::LoadU(d8, row.codes + row.first)));
 }
-HWY_INLINE VF32 load_f32(const Q4Row& row) {
-  const F32 d;
+HWY_INLINE VF32 load_codes(const Q4Row& row) {
   const hn::Rebind<uint8_t, F32> d8;
   const hn::RebindToSigned<F32> di;
   const size_t at = row.first / 32 * 16 + row.first % 16;
   const auto pairs = hn::PromoteTo(di, hn::LoadU(d8, row.codes + at));
   const auto codes =
       row.first % 32 < 16 ? hn::And(pairs, hn::Set(di, 15)) : hn::ShiftRight<4>(pairs);
-  return hn::Mul(hn::ConvertTo(d, hn::Sub(codes, hn::Set(di, 8))),
-                 kv_scale(row.scales + row.first / kQ4Block));
+  return hn::ConvertTo(F32(), hn::Sub(codes, hn::Set(di, 8)));
+}
+HWY_INLINE VF32 load_f32(const Q8Row& row) {
+  return hn::Mul(load_codes(row), kv_scale(row.scales + row.first / kQ8Block));
+}
+HWY_INLINE VF32 load_f32(const Q4Row& row) {
+  return hn::Mul(load_codes(row), kv_scale(row.scales + row.first / kQ4Block));
 }
 
 // The rows of a layer's keys or values. `head` is the index of a head's part of a page: page *

@@ -136,22 +136,6 @@ HWY_INLINE void score_codes(const QueryCodes* queries, const Q8Row& first, uint3
   }
 }
 
-// Codes as numbers, without the scale. `row` points to a multiple of kLanes.
-HWY_INLINE VF32 load_codes(const Q8Row& row) {
-  const hn::Rebind<int8_t, F32> d8;
-  const hn::RebindToSigned<F32> di;
-  return hn::ConvertTo(F32(), hn::PromoteTo(di, hn::LoadU(d8, row.codes + row.first)));
-}
-HWY_INLINE VF32 load_codes(const Q4Row& row) {
-  const hn::Rebind<uint8_t, F32> d8;
-  const hn::RebindToSigned<F32> di;
-  const size_t at = row.first / 32 * 16 + row.first % 16;
-  const auto pairs = hn::PromoteTo(di, hn::LoadU(d8, row.codes + at));
-  const auto codes =
-      row.first % 32 < 16 ? hn::And(pairs, hn::Set(di, 15)) : hn::ShiftRight<4>(pairs);
-  return hn::ConvertTo(F32(), hn::Sub(codes, hn::Set(di, 8)));
-}
-
 // sums [kQueries][kVectors] += the values of rows [begin, n) of kLanes rows, elements i to i +
 // kVectors * kLanes, times weights: `weights` + j * stride has those of query j, a row per lane.
 template <uint32_t kQueries, uint32_t kVectors, class Rows>
