@@ -19,6 +19,20 @@ class GeneratorAllocation : public testing::Test {
   void SetUp() override {
     if (!kAllocationsAreCounted) GTEST_SKIP() << "a sanitizer replaces malloc";
   }
+  // The next text, of n_tokens after the first n_first tokens of the prompt, allocates nothing. The
+  // text before it records its step.
+  static void expect_none(Generator& generator, const std::vector<int32_t>& prompt, size_t n_first,
+                          uint32_t n_tokens, const Sampling& sampling) {
+    generator.start(0, prompt, 2, sampling);
+    generator.advance(2);
+    const uint64_t before = n_allocations();
+    generator.start(0, std::span(prompt).first(n_first), n_tokens, sampling);
+    while (generator.advance(3)) {
+    }
+    EXPECT_EQ(n_allocations() - before, 0u);
+    EXPECT_EQ(generator.sampled(0).size(), n_tokens);
+  }
+
   const std::unique_ptr<WeightProvider> weights =
       open_weights(std::filesystem::path(VESPER_TEST_DATA) / "language_models/gemma3");
   const std::unique_ptr<Device> device = open_device("cpu", {.n_threads = 2});
@@ -33,16 +47,7 @@ TEST_F(GeneratorAllocation, StepsOfLoadedModelsAllocateNothing) {
   sampling.top_p = 0.9f;
   sampling.min_p = 0.01f;
   sampling.presence_penalty = 0.5f;
-  const std::vector<int32_t> prompt = {1, 2, 3, 4, 5, 6, 7};
-  // The first text records its step.
-  generator.start(0, prompt, 2, sampling);
-  generator.advance(2);
-  const uint64_t before = n_allocations();
-  generator.start(0, std::span(prompt).first(3), 40, sampling);
-  while (generator.advance(3)) {
-  }
-  EXPECT_EQ(n_allocations() - before, 0u);
-  EXPECT_EQ(generator.sampled(0).size(), 40u);
+  expect_none(generator, {1, 2, 3, 4, 5, 6, 7}, 3, 40, sampling);
 }
 
 TEST_F(GeneratorAllocation, StepsWithAQuantizedCacheAllocateNothing) {
@@ -50,15 +55,7 @@ TEST_F(GeneratorAllocation, StepsWithAQuantizedCacheAllocateNothing) {
   const auto wide = open_weights(folder.path());
   Generator generator(*device, *wide, Compute::kF32,
                       {.n_ctx = 64, .kv_types = {DType::kQ8_0, DType::kQ4_0}});
-  const std::vector<int32_t> prompt = {1, 2, 3, 4, 5, 6, 7};
-  generator.start(0, prompt, 2, {});
-  generator.advance(2);
-  const uint64_t before = n_allocations();
-  generator.start(0, std::span(prompt).first(3), 40, {});
-  while (generator.advance(3)) {
-  }
-  EXPECT_EQ(n_allocations() - before, 0u);
-  EXPECT_EQ(generator.sampled(0).size(), 40u);
+  expect_none(generator, {1, 2, 3, 4, 5, 6, 7}, 3, 40, {});
 }
 
 TEST_F(GeneratorAllocation, DraftsAllocateNothing) {
@@ -66,15 +63,7 @@ TEST_F(GeneratorAllocation, DraftsAllocateNothing) {
   Generator generator(*device, *weights, Compute::kF32, {.n_ctx = 64}, &drafts);
   Sampling sampling;
   sampling.repetition_penalty = 1.01f;
-  const std::vector<int32_t> prompt = {1, 2, 1, 2, 1, 2, 1, 2};
-  generator.start(0, prompt, 2, sampling);
-  generator.advance(2);
-  const uint64_t before = n_allocations();
-  generator.start(0, std::span(prompt).first(7), 50, sampling);
-  while (generator.advance(3)) {
-  }
-  EXPECT_EQ(n_allocations() - before, 0u);
-  EXPECT_EQ(generator.sampled(0).size(), 50u);
+  expect_none(generator, {1, 2, 1, 2, 1, 2, 1, 2}, 7, 50, sampling);
   EXPECT_GT(generator.speculation(0).n_drafted, 0u);
 }
 
@@ -88,15 +77,7 @@ TEST_F(GeneratorAllocation, DraftsOfAModelAllocateNothing) {
   Sampling sampling;
   sampling.temperature = 1;
   sampling.repetition_penalty = 1.01f;
-  const std::vector<int32_t> prompt = {1, 2, 3, 4, 5, 6, 7};
-  generator.start(0, prompt, 2, sampling);
-  generator.advance(2);
-  const uint64_t before = n_allocations();
-  generator.start(0, std::span(prompt).first(3), 50, sampling);
-  while (generator.advance(3)) {
-  }
-  EXPECT_EQ(n_allocations() - before, 0u);
-  EXPECT_EQ(generator.sampled(0).size(), 50u);
+  expect_none(generator, {1, 2, 3, 4, 5, 6, 7}, 3, 50, sampling);
   EXPECT_GT(generator.speculation(0).n_accepted, 20u);
 }
 
