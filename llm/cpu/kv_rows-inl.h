@@ -54,6 +54,7 @@ struct Q4Row {
     return f16_to_f32(scales[at / kQ4Block]) * static_cast<float>(code - 8);
   }
 };
+
 // Codes as numbers, without the scale.
 HWY_INLINE VF32 load_codes(const Q8Row& row) {
   const hn::Rebind<int8_t, F32> d8;

@@ -21,8 +21,8 @@ class GeneratorAllocation : public testing::Test {
   }
   // The next text, of n_tokens after the first n_first tokens of the prompt, allocates nothing. The
   // text before it records its step.
-  static void expect_none(Generator& generator, const std::vector<int32_t>& prompt, size_t n_first,
-                          uint32_t n_tokens, const Sampling& sampling) {
+  static void expect_no_allocations(Generator& generator, const std::vector<int32_t>& prompt,
+                                    size_t n_first, uint32_t n_tokens, const Sampling& sampling) {
     generator.start(0, prompt, 2, sampling);
     generator.advance(2);
     const uint64_t before = n_allocations();
@@ -47,7 +47,7 @@ TEST_F(GeneratorAllocation, StepsOfLoadedModelsAllocateNothing) {
   sampling.top_p = 0.9f;
   sampling.min_p = 0.01f;
   sampling.presence_penalty = 0.5f;
-  expect_none(generator, {1, 2, 3, 4, 5, 6, 7}, 3, 40, sampling);
+  expect_no_allocations(generator, {1, 2, 3, 4, 5, 6, 7}, 3, 40, sampling);
 }
 
 TEST_F(GeneratorAllocation, StepsWithAQuantizedCacheAllocateNothing) {
@@ -55,7 +55,7 @@ TEST_F(GeneratorAllocation, StepsWithAQuantizedCacheAllocateNothing) {
   const auto wide = open_weights(folder.path());
   Generator generator(*device, *wide, Compute::kF32,
                       {.n_ctx = 64, .kv_types = {DType::kQ8_0, DType::kQ4_0}});
-  expect_none(generator, {1, 2, 3, 4, 5, 6, 7}, 3, 40, {});
+  expect_no_allocations(generator, {1, 2, 3, 4, 5, 6, 7}, 3, 40, {});
 }
 
 TEST_F(GeneratorAllocation, DraftsAllocateNothing) {
@@ -63,7 +63,7 @@ TEST_F(GeneratorAllocation, DraftsAllocateNothing) {
   Generator generator(*device, *weights, Compute::kF32, {.n_ctx = 64}, &drafts);
   Sampling sampling;
   sampling.repetition_penalty = 1.01f;
-  expect_none(generator, {1, 2, 1, 2, 1, 2, 1, 2}, 7, 50, sampling);
+  expect_no_allocations(generator, {1, 2, 1, 2, 1, 2, 1, 2}, 7, 50, sampling);
   EXPECT_GT(generator.speculation(0).n_drafted, 0u);
 }
 
@@ -77,7 +77,7 @@ TEST_F(GeneratorAllocation, DraftsOfAModelAllocateNothing) {
   Sampling sampling;
   sampling.temperature = 1;
   sampling.repetition_penalty = 1.01f;
-  expect_none(generator, {1, 2, 3, 4, 5, 6, 7}, 3, 50, sampling);
+  expect_no_allocations(generator, {1, 2, 3, 4, 5, 6, 7}, 3, 50, sampling);
   EXPECT_GT(generator.speculation(0).n_accepted, 20u);
 }
 
