@@ -1,6 +1,7 @@
 # vesper_add_shaders(TARGET name.comp... [DEFINE macro]): compiles name.comp, in a folder of shaders/, to
 # SPIR-V, and writes it to the build folder as a header name.spv.h with an array name_spv. all_shaders.h
-# includes all of them. Targets with another macro have folders of their own.
+# includes all of them. Targets with another macro have folders of their own. name_waiting.comp is name.comp
+# with VESPER_WAITING defined.
 # Uses glslangValidator: -DVESPER_GLSLANG=path, else the one that scripts/setup.sh installs on
 # Debian 12, else the one on the PATH. Sets VESPER_GLSLANG_VERSION to its major version.
 find_program(VESPER_GLSLANG glslangValidator
@@ -28,20 +29,25 @@ function(vesper_add_shaders target)
   endif()
   file(GLOB_RECURSE included CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/shaders/*.glsl)
   foreach(file_name ${ARG_UNPARSED_ARGUMENTS})
+    string(REPLACE ".comp" "" name ${file_name})
+    set(define ${ARG_DEFINE})
+    if(name MATCHES "(.*)_waiting$")
+      set(file_name ${CMAKE_MATCH_1}.comp)
+      set(define VESPER_WAITING)
+    endif()
     file(GLOB_RECURSE source ${CMAKE_SOURCE_DIR}/shaders/${file_name})
     if(NOT source)
       message(FATAL_ERROR "shaders/: expected ${file_name} in a folder, found none")
     endif()
-    string(REPLACE ".comp" "" name ${file_name})
     set(header ${folder}/${name}.spv.h)
     add_custom_command(
       OUTPUT ${header}
       COMMAND ${VESPER_GLSLANG} --quiet --target-env vulkan1.3 -I${CMAKE_SOURCE_DIR}/shaders
-              "$<$<BOOL:${ARG_DEFINE}>:-D${ARG_DEFINE}>" -V
+              "$<$<BOOL:${define}>:-D${define}>" -V
               --vn ${name}_spv -o ${header} ${source}
       DEPENDS ${source} ${included}
               ${CMAKE_SOURCE_DIR}/shaders/kernel_params.h
-      COMMENT "SPIR-V of ${file_name}"
+      COMMENT "SPIR-V of ${name}"
       VERBATIM COMMAND_EXPAND_LISTS)
     target_sources(${target} PRIVATE ${header})
     set_property(TARGET ${target} APPEND PROPERTY SHADER_INCLUDES "#include \"${name}.spv.h\"")

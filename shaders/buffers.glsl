@@ -11,30 +11,34 @@
 
 #include "kernel_params.h"
 
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer Address { uint v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer F32Buffer { float v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 2) buffer F16Buffer { float16_t v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 2) buffer U16Buffer { uint16_t v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 1) buffer I8Buffer { int8_t v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer I32Buffer { int v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer RowBuffer { Row v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer StateBuffer {
+#ifndef BUFFER_ACCESS
+#define BUFFER_ACCESS  // stage_order.glsl has its own
+#endif
+
+layout(buffer_reference, std430, buffer_reference_align = 4) BUFFER_ACCESS buffer Address { uint v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) BUFFER_ACCESS buffer F32Buffer { float v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 2) BUFFER_ACCESS buffer F16Buffer { float16_t v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 2) BUFFER_ACCESS buffer U16Buffer { uint16_t v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 1) BUFFER_ACCESS buffer I8Buffer { int8_t v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) BUFFER_ACCESS buffer I32Buffer { int v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) BUFFER_ACCESS buffer RowBuffer { Row v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) BUFFER_ACCESS buffer StateBuffer {
   SequenceState v[];
 };
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer PartialBuffer {
+layout(buffer_reference, std430, buffer_reference_align = 4) BUFFER_ACCESS buffer PartialBuffer {
   TokenPartial v[];
 };
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer CandidateBuffer {
+layout(buffer_reference, std430, buffer_reference_align = 4) BUFFER_ACCESS buffer CandidateBuffer {
   TokenCandidate v[];
 };
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer ExpertTileBuffer {
+layout(buffer_reference, std430, buffer_reference_align = 4) BUFFER_ACCESS buffer ExpertTileBuffer {
   ExpertTile v[];
 };
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer BiasBuffer { TokenBias v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) buffer U32Buffer { uint v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) buffer UVec2Buffer { uvec2 v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) buffer UVec4Buffer { uvec4 v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) buffer Vec4Buffer { vec4 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) BUFFER_ACCESS buffer BiasBuffer { TokenBias v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) BUFFER_ACCESS buffer U32Buffer { uint v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) BUFFER_ACCESS buffer UVec2Buffer { uvec2 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) BUFFER_ACCESS buffer UVec4Buffer { uvec4 v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) BUFFER_ACCESS buffer Vec4Buffer { vec4 v[]; };
 
 // Counters of a dispatch, which its workgroups share (KernelPlan::n_counters).
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint v[]; };

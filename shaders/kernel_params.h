@@ -321,7 +321,7 @@ VESPER_FUNCTION bool attention_can_write_kv(uint kv_dtypes, uint n_pairs, bool i
 }
 // What shaders do not have as constants.
 struct PagedAttentionValues {
-  uint n_rows, n_heads, n_kv_heads;
+  uint n_rows;
   uint q_row_stride, out_row_stride;
   uint pages_per_sequence;
   uint kv_length;
@@ -331,7 +331,7 @@ struct PagedAttentionValues {
 struct PagedAttentionParams : PagedAttentionValues {
   float scale;     // on q . k, usually 1 / sqrt(head_dim)
   float soft_cap;  // not 0: a score s becomes soft_cap * tanh(s / soft_cap)
-  uint head_dim, page_rows;
+  uint n_heads, n_kv_heads, head_dim, page_rows;
   uint q_dtype, kv_dtypes, out_dtype;
   uint flags;  // kAttention*
   // With kAttentionWritesKv, as in RopeParams.
@@ -584,6 +584,17 @@ VESPER_CONST(kLstmPanel, 64u);
 struct LstmParams {
   uint n_sequences, n_steps;
   uint n_hidden;  // a multiple of 16
+};
+
+// The order of dispatches without barriers between them (shaders/stage_order.glsl).
+VESPER_CONST(kOrderBarriers, 0u);  // a barrier before and after the dispatch
+VESPER_CONST(kOrderCounts, 1u);    // its workgroups count themselves
+VESPER_CONST(kOrderWaits, 2u);     // they also wait for those of the dispatch before
+// The counter of a dispatch. It has 128 bytes of memory, so that no cache line has two.
+struct StageCounter {
+  uint n_done;             // each replay adds 2^31
+  uint waited_in_vain[2];  // the address of a word, its low half first
+  uint unused[29];
 };
 
 #ifdef __cplusplus

@@ -18,34 +18,44 @@ uint kv_scale_index(uint dtype, uint head, uint row, uint page_rows, uint head_d
          kv_row_scales(dtype, d);
 }
 
-// Elements d to d + 7 of a row. d is a multiple of 8.
-void load_kv8(Address pages, uint dtype, uint head, uint row, uint page_rows, uint head_dim, uint d,
-              out vec4 low, out vec4 high) {
-  if (!kv_is_quantized(dtype)) {
-    uint i = (head * page_rows + row) * head_dim + d;
-    if (dtype == kDTypeF16) {
-      uvec4 bits = UVec4Buffer(pages).v[i / 8];
-      low = unpack_half4(bits.xy);
-      high = unpack_half4(bits.zw);
-    } else {
-      low = Vec4Buffer(pages).v[i / 4];
-      high = Vec4Buffer(pages).v[i / 4 + 1];
-    }
-    return;
-  }
-  uint codes = kv_head_word(dtype, head, page_rows, head_dim) +
-               row * (kv_row_bytes(dtype, head_dim) / 4);
-  float scale =
-      float(F16Buffer(pages).v[kv_scale_index(dtype, head, row, page_rows, head_dim, d)]);
-  if (dtype == kDTypeQ8_0) {
-    uvec2 bits = UVec2Buffer(pages).v[(codes + d / 4) / 2];
-    low = unpack_bytes(bits.x) * scale;
-    high = unpack_bytes(bits.y) * scale;
+// Eight elements as they are stored: f16, f32 (the last four in `high`), or codes and their scale.
+struct Kv8 {
+  uvec4 low, high;
+  float scale;
+};
+
+// Loads elements d to d + 7 of a row. d is a multiple of 8.
+Kv8 load_kv8(Address pages, uint dtype, uint head, uint row, uint page_rows, uint head_dim, uint d) {
+  Kv8 x;
+  if (kv_is_quantized(dtype)) {
+    uint codes = kv_head_word(dtype, head, page_rows, head_dim) +
+                 row * (kv_row_bytes(dtype, head_dim) / 4);
+    uint at = dtype == kDTypeQ8_0 ? d / 4 : d / 32 * 4 + d % 16 / 4;
+    x.low.xy = UVec2Buffer(pages).v[(codes + at) / 2];
+    x.scale = float(F16Buffer(pages).v[kv_scale_index(dtype, head, row, page_rows, head_dim, d)]);
   } else {
-    uvec2 pairs = UVec2Buffer(pages).v[(codes + d / 32 * 4 + d % 16 / 4) / 2];
-    uvec2 bits = pairs >> (d % 32 / 16 * 4) & 0x0f0f0f0fu;
-    low = (unpack_bytes(bits.x) - 8.0) * scale;
-    high = (unpack_bytes(bits.y) - 8.0) * scale;
+    uint i = (head * page_rows + row) * head_dim + d;
+    x.low = UVec4Buffer(pages).v[dtype == kDTypeF16 ? i / 8 : i / 4];
+    if (dtype == kDTypeF32) x.high = UVec4Buffer(pages).v[i / 4 + 1];
+  }
+  return x;
+}
+
+// The values of loaded elements d to d + 7.
+void kv8_values(Kv8 x, uint dtype, uint d, out vec4 low, out vec4 high) {
+  if (dtype == kDTypeF16) {
+    low = unpack_half4(x.low.xy);
+    high = unpack_half4(x.low.zw);
+  } else if (dtype == kDTypeF32) {
+    low = uintBitsToFloat(x.low);
+    high = uintBitsToFloat(x.high);
+  } else if (dtype == kDTypeQ8_0) {
+    low = unpack_bytes(x.low.x) * x.scale;
+    high = unpack_bytes(x.low.y) * x.scale;
+  } else {
+    uvec2 codes = x.low.xy >> (d % 32 / 16 * 4) & 0x0f0f0f0fu;
+    low = (unpack_bytes(codes.x) - 8.0) * x.scale;
+    high = (unpack_bytes(codes.y) - 8.0) * x.scale;
   }
 }
 

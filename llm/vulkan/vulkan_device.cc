@@ -19,6 +19,7 @@
 #include "llm/vulkan/kernels/pipelines.h"
 #include "llm/vulkan/kernels/weight_layout.h"
 #include "llm/vulkan/replay_clock.h"
+#include "llm/vulkan/stage_order.h"
 
 namespace vesper {
 namespace {
@@ -35,6 +36,7 @@ struct ClockedCommands {
 struct Program {
   std::vector<KernelPlan> kernels;
   std::vector<uint32_t> stages;
+  std::vector<bool> waits;  // kernels without a barrier before them (stage_order.h)
   VkCommandBuffer commands = VK_NULL_HANDLE;
   // The same, skipped while a stop word is not zero; by buffer and offset of the word.
   std::map<std::pair<BufferId, uint64_t>, VkCommandBuffer> conditional;
@@ -69,6 +71,8 @@ std::vector<DeviceInfo::Capability> abilities_of(const VulkanCapabilities& c) {
           {"attention", tiles ? "attention_cooperative where f16" : "attention"},
           {"after a stop", c.conditional_rendering ? "the rest of a chain is skipped"
                                                    : "the host looks before each step"},
+          {"stages", c.starts_in_order && c.tuning.order_groups != 0 ? "wait by counters if small"
+                                                                     : "wait at barriers"},
           {"clock", c.timestamp_ns == 0 ? "none" : "timestamps"}};
 }
 
@@ -228,7 +232,10 @@ class VulkanDevice final : public VulkanChoices {
   }
 
   void write(const Operand& to, const void* from) override { memory_.write(to, from); }
-  void read(const Operand& from, void* to) override { memory_.read(from, to); }
+  void read(const Operand& from, void* to) override {
+    memory_.read(from, to);
+    stage_order_.check();
+  }
 
   ProgramId record(const DispatchTable& table) override { return record_all({&table, 1}).front(); }
 
@@ -241,9 +248,10 @@ class VulkanDevice final : public VulkanChoices {
       for (size_t i = 0; i < table.commands().size(); ++i) {
         program.kernels.push_back(
             plan_kernel(table.commands()[i], table.labels()[i], memory_, context_.capabilities()));
-        keys.push_back(program.kernels.back().pipeline);
       }
       assign_scratch(program);
+      program.waits = stage_order_.apply(program.kernels, program.stages);
+      for (const KernelPlan& kernel : program.kernels) keys.push_back(kernel.pipeline);
     }
     pipelines_.prepare(keys);
     std::vector<ProgramId> ids;
@@ -438,7 +446,7 @@ class VulkanDevice final : public VulkanChoices {
       const bool new_stage = i > 0 && program.stages[i] != program.stages[i - 1];
       const bool ends_here = each ? i > 0 : has_marks && runs_in_order && new_stage;
       if (ends_here) at.clock->mark_done(commands, at.slot, ++mark);
-      if (i > 0 && (full_barriers_ || each || new_stage)) {
+      if (i > 0 && (full_barriers_ || each || (new_stage && (has_marks || !program.waits[i])))) {
         compute_barrier(commands);
       }
       dispatch(commands, program.kernels[i], bound);
@@ -455,6 +463,7 @@ class VulkanDevice final : public VulkanChoices {
   VulkanContext context_;
   VulkanMemory memory_;
   Pipelines pipelines_;
+  StageOrder stage_order_{context_.capabilities(), memory_};
   Clock clock_ = Clock::kOff;
   std::vector<Program> programs_;
   Operand scratch_, counters_;  // of the programs that are recorded next; earlier programs keep

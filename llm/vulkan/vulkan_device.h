@@ -2,7 +2,8 @@
 //
 // In: weights, buffers and tables (llm/table/device.h). A command is one pipeline, one push of
 // constants (operand addresses, then parameters) and one dispatch. Barriers are only between
-// stages. Runs on GPUs and, for tests, on Mesa's lavapipe. Made by open_device.
+// stages, and only where the next stage does not wait by a counter (stage_order.h). Runs on GPUs
+// and, for tests, on Mesa's lavapipe. Made by open_device.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,8 @@ void main() {
     float score = 0.0;
     for (uint i = 0; i < kHeadDim; i += 8) {
       vec4 low, high;
-      load_kv8(k_pages, kKeyDtype, page_head, t % p.page_rows, p.page_rows, kHeadDim, i, low, high);
+      kv8_values(load_kv8(k_pages, kKeyDtype, page_head, t % p.page_rows, p.page_rows, kHeadDim, i),
+                 kKeyDtype, i, low, high);
       score += dot(low, vec4(query[i], query[i + 1], query[i + 2], query[i + 3]));
       score += dot(high, vec4(query[i + 4], query[i + 5], query[i + 6], query[i + 7]));
     }

@@ -19,51 +19,53 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_basic : require
-#include "buffers.glsl"
+#include "stage_order.glsl"
 #include "int8_rows.glsl"
 #include "kv_pages.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint kHeadDim = 64;
-layout(constant_id = 2) const uint kQDtype = 0;
+layout(constant_id = 2) const uint kDtypes = 0;  // of q, and of out from bit 4
 layout(constant_id = 3) const uint kKeyDtype = 0;
 layout(constant_id = 4) const uint kValueDtype = 0;
-layout(constant_id = 5) const uint kOutDtype = 0;
-layout(constant_id = 6) const uint kPageRows = 32;
-layout(constant_id = 7) const uint kOnePage = 0;  // a sequence has one page: the page table is read
+layout(constant_id = 5) const uint kPageRows = 32;
+layout(constant_id = 6) const uint kOnePage = 0;  // a sequence has one page: the page table is read
                                                   // once
-layout(constant_id = 8) const uint kSubgroup = 32;
-layout(constant_id = 9) const uint kLanes = 8;  // a power of two up to kSubgroup
-layout(constant_id = 10) const uint kAhead = 1;  // rows that a lane loads at once
-layout(constant_id = 11) const uint kSplits = 1;
-layout(constant_id = 12) const uint kHeads = 1;
-layout(constant_id = 13) const uint kHasSinks = 0;
-layout(constant_id = 14) const float kSoftCap = 0.0;
-layout(constant_id = 15) const float kScale = 1.0;
-layout(constant_id = 16) const uint kNewKv = 0;  // bits of kAttentionWritesKv. 1: it is set; present
-                                                 // are 2: angles, 4: norm of q, 8: norm of k; 16:
-                                                 // pairs are interleaved
-layout(constant_id = 17) const uint kPairs = 0;
-layout(constant_id = 18) const float kNormEpsilon = 0.0;
+layout(constant_id = 7) const uint kSubgroup = 32;
+layout(constant_id = 8) const uint kLanes = 8;  // a power of two up to kSubgroup
+layout(constant_id = 9) const uint kAhead = 1;  // rows that a lane loads at once
+layout(constant_id = 10) const uint kSplits = 1;
+layout(constant_id = 11) const uint kHeads = 1;
+layout(constant_id = 12) const float kSoftCap = 0.0;
+layout(constant_id = 13) const float kScale = 1.0;
+layout(constant_id = 14) const uint kFlags = 0;  // 1: kAttentionWritesKv; present are 2: angles, 4: norm
+                                                 // of q, 8: norm of k; 16: pairs are interleaved; 32:
+                                                 // sinks are present
+layout(constant_id = 15) const uint kPairs = 0;
+layout(constant_id = 16) const float kNormEpsilon = 0.0;
+layout(constant_id = 17) const uint kQueryHeads = 1;
+layout(constant_id = 18) const uint kKvHeads = 1;
 
 // Also written by other workgroups of the dispatch.
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Partials { float v[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) EXCHANGED buffer Partials { float v[]; };
 
 layout(push_constant) uniform Push {
   Address out_, q, k_pages, v_pages, rows, page_table, sinks, angles, q_norm, k_norm;
   PagedAttentionValues p;
   Partials partials;  // sum, greatest score, total
   Counters counters;  // [n_rows, gl_NumWorkGroups.x], zero between dispatches
+  StageCounters stages;
 };
 
 const float kLeast = -1e30;  // below every score, but finite
-const uint kSplitPositions = 128;
+const uint kSplitPositions = 256;
 const uint kPartial = kHeadDim + 2;
 
+const uint kQDtype = kDtypes & 15u, kOutDtype = kDtypes >> 4;
 const uint kThreads = gl_WorkGroupSize.x;
 const uint kSubgroups = kThreads / kSubgroup;
-const bool kWritesKv = (kNewKv & 1u) != 0, kRotates = (kNewKv & 2u) != 0;
-const bool kInterleaved = (kNewKv & 16u) != 0;
+const bool kWritesKv = (kFlags & 1u) != 0, kRotates = (kFlags & 2u) != 0;
+const bool kInterleaved = (kFlags & 16u) != 0, kHasSinks = (kFlags & 32u) != 0;
 const uint kChunks = kHeadDim / 8;
 const uint kLaneChunks = (kChunks + kLanes - 1) / kLanes;
 const uint kRowsAtOnce = kSubgroup / kLanes;
@@ -79,8 +81,7 @@ vec4 subgroup_xor(vec4 x, uint step) {
 
 // What the head's sink adds to a sum of exponentials relative to `greatest`.
 float sink_weight(uint head, float greatest) {
-  return kHasSinks != 0 ? exp2(min(F32Buffer(sinks).v[head] * kLog2E - greatest, kMostExponent))
-                        : 0.0;
+  return kHasSinks ? exp2(min(F32Buffer(sinks).v[head] * kLog2E - greatest, kMostExponent)) : 0.0;
 }
 
 // Stores element `at` of the results that a workgroup has together, from `first_head` on. Rows of int8
@@ -111,7 +112,7 @@ void store_sum_of_parts(uint r, uint first_head, uint n_parts) {
     // All loads are in flight at once.
     float parts[kSplits], greatest_of_part[kSplits], total_of_part[kSplits];
     [[unroll]] for (uint i = 0; i < kSplits; ++i) {
-      uint part = ((r * p.n_heads + head) * kSplits + min(i, n_parts - 1)) * kPartial;
+      uint part = ((r * kQueryHeads + head) * kSplits + min(i, n_parts - 1)) * kPartial;
       parts[i] = partials.v[part + at % kHeadDim];
       greatest_of_part[i] = partials.v[part + kHeadDim];
       total_of_part[i] = partials.v[part + kHeadDim + 1];
@@ -202,14 +203,46 @@ void store_head(Address pages, uint dtype, uint page_head, uint row) {
   }
 }
 
+Kv8 keys[kAhead * kLaneChunks], values[kAhead * kLaneChunks];  // the lane's, of a unit
+
+// Loads the lane's keys and values of a unit, within positions `begin` to `length`.
+void load_unit(uint unit, uint kv_head, uint only_page, uint table_start, uint begin, uint length) {
+  uint first = unit * kUnit, page = only_page, page_start = 0;
+  if (kOnePage == 0) {
+    page = uint(I32Buffer(page_table).v[table_start + first / kPageRows]);
+    page_start = first / kPageRows * kPageRows;
+  }
+  uint page_head = page * kKvHeads + kv_head;
+  first += gl_SubgroupInvocationID / kLanes;
+  [[unroll]] for (uint i = 0; i < kAhead; ++i) {
+    uint t = clamp(first + i * kRowsAtOnce, begin, length - 1) - page_start;
+    [[unroll]] for (uint c = 0; c < kLaneChunks; ++c) {
+      keys[i * kLaneChunks + c] =
+          load_kv8(k_pages, kKeyDtype, page_head, t, kPageRows, kHeadDim, lane_dims[c]);
+    }
+  }
+  [[unroll]] for (uint i = 0; i < kAhead; ++i) {
+    uint t = clamp(first + i * kRowsAtOnce, begin, length - 1) - page_start;
+    [[unroll]] for (uint c = 0; c < kLaneChunks; ++c) {
+      values[i * kLaneChunks + c] =
+          load_kv8(v_pages, kValueDtype, page_head, t, kPageRows, kHeadDim, lane_dims[c]);
+    }
+  }
+}
+
 void main() {
   uint thread = gl_LocalInvocationID.x;
-  uint sharing = p.n_heads / p.n_kv_heads, blocks = (sharing + kHeads - 1) / kHeads;
+  uint sharing = kQueryHeads / kKvHeads, blocks = (sharing + kHeads - 1) / kHeads;
   uint kv_head = gl_WorkGroupID.x / blocks;
   uint first_head = kv_head * sharing + min(gl_WorkGroupID.x % blocks * kHeads, sharing - kHeads);
   uint r = gl_WorkGroupID.y;
   Row row = RowBuffer(rows).v[r];
-  if (row.sequence < 0) return;
+  bool is_first = gl_WorkGroupID.xy == uvec2(0);  // of those that count for others
+  if (row.sequence < 0) {
+    wait_for_stage(stages);
+    count_workgroups(stages, 1, is_first && gl_WorkGroupID.z == 0);
+    return;
+  }
   uint table_start = uint(row.sequence) * p.pages_per_sequence;
   uint only_page = kOnePage != 0 ? uint(I32Buffer(page_table).v[table_start]) : 0;
   uint length = p.kv_length == 0 ? uint(row.position) + 1 : p.kv_length;
@@ -223,7 +256,10 @@ void main() {
     uint in_part = (n + n_parts - 1) / n_parts;
     // Fewer, if the last ones would be empty.
     n_parts = (n + in_part - 1) / in_part;
-    if (gl_WorkGroupID.z >= n_parts) return;
+    if (gl_WorkGroupID.z >= n_parts) {
+      count_workgroups(stages, 1, false);  // the others wait
+      return;
+    }
     first_unit += gl_WorkGroupID.z * in_part;
     end_unit = min(end_unit, first_unit + in_part);
   }
@@ -234,11 +270,18 @@ void main() {
     lane_has[c] = chunk < kChunks;
     lane_dims[c] = min(chunk, kChunks - 1) * 8;
   }
+  // Subgroups that read pages.
+  uint n_readers = kWritesKv && gl_WorkGroupID.z == 0 ? kSubgroups - 1 : kSubgroups;
+  bool has_new = gl_SubgroupID == n_readers;
+  uint unit = first_unit + gl_SubgroupID;
+  if (has_new) end_unit = 0;
+  if (unit < end_unit) load_unit(unit, kv_head, only_page, table_start, begin, length);
+  wait_for_stage(stages);
   vec4 query[kHeads * kLaneChunks * 2];
   [[unroll]] for (uint h = 0; h < kHeads; ++h) {
     uint from = r * p.q_row_stride + (first_head + h) * kHeadDim;
     if (kWritesKv) {
-      prepare_head(from, (kNewKv & 4u) != 0, q_norm, uint(row.position));
+      prepare_head(from, (kFlags & 4u) != 0, q_norm, uint(row.position));
     } else {
       load_head(from);
     }
@@ -255,19 +298,16 @@ void main() {
     greatest[h] = kLeast;
     total[h] = 0.0;
   }
-  // Subgroups that read pages.
-  uint n_readers = kWritesKv && gl_WorkGroupID.z == 0 ? kSubgroups - 1 : kSubgroups;
-  if (gl_SubgroupID == n_readers) {
-    end_unit = 0;
+  if (has_new) {
     uint position = uint(row.position), index = position, page = only_page;
     if (kOnePage == 0) {
       page = uint(I32Buffer(page_table).v[table_start + position / kPageRows]);
       index = position % kPageRows;
     }
-    uint from = r * p.q_row_stride + (p.n_heads + kv_head) * kHeadDim;
-    uint page_head = page * p.n_kv_heads + kv_head;
+    uint from = r * p.q_row_stride + (kQueryHeads + kv_head) * kHeadDim;
+    uint page_head = page * kKvHeads + kv_head;
     bool stores = gl_WorkGroupID.x % blocks == 0 && row_of_lane == 0;
-    prepare_head(from, (kNewKv & 8u) != 0, k_norm, position);
+    prepare_head(from, (kFlags & 8u) != 0, k_norm, position);
     if (stores) store_head(k_pages, kKeyDtype, page_head, index);
     [[unroll]] for (uint h = 0; h < kHeads; ++h) {
       float score = 0.0;
@@ -279,7 +319,7 @@ void main() {
       }
       if (row_of_lane == 0) greatest[h] = capped(score);
     }
-    load_head(from + p.n_kv_heads * kHeadDim);
+    load_head(from + kKvHeads * kHeadDim);
     if (stores) store_head(v_pages, kValueDtype, page_head, index);
     if (row_of_lane == 0) {
       [[unroll]] for (uint h = 0; h < kHeads; ++h) {
@@ -290,37 +330,19 @@ void main() {
       }
     }
   }
-  for (uint unit = first_unit + gl_SubgroupID; unit < end_unit; unit += n_readers) {
-    uint first = unit * kUnit, page = only_page, page_start = 0;
-    if (kOnePage == 0) {
-      page = uint(I32Buffer(page_table).v[table_start + first / kPageRows]);
-      page_start = first / kPageRows * kPageRows;
-    }
-    uint page_head = page * p.n_kv_heads + kv_head;
-    vec4 keys[kAhead * kLaneChunks * 2], values[kAhead * kLaneChunks * 2];
-    [[unroll]] for (uint i = 0; i < kAhead; ++i) {
-      uint t = clamp(first + i * kRowsAtOnce + row_of_lane, begin, length - 1) - page_start;
-      [[unroll]] for (uint c = 0; c < kLaneChunks; ++c) {
-        uint at = (i * kLaneChunks + c) * 2;
-        load_kv8(k_pages, kKeyDtype, page_head, t, kPageRows, kHeadDim, lane_dims[c], keys[at],
-                 keys[at + 1]);
-      }
-    }
-    [[unroll]] for (uint i = 0; i < kAhead; ++i) {
-      uint t = clamp(first + i * kRowsAtOnce + row_of_lane, begin, length - 1) - page_start;
-      [[unroll]] for (uint c = 0; c < kLaneChunks; ++c) {
-        uint at = (i * kLaneChunks + c) * 2;
-        load_kv8(v_pages, kValueDtype, page_head, t, kPageRows, kHeadDim, lane_dims[c], values[at],
-                 values[at + 1]);
-      }
-    }
+  for (; unit < end_unit; unit += n_readers) {
+    uint first = unit * kUnit;
     float scores[kAhead * kHeads];
     [[unroll]] for (uint i = 0; i < kAhead; ++i) {
       uint t = first + i * kRowsAtOnce + row_of_lane;
+      vec4 key[kLaneChunks * 2];
+      [[unroll]] for (uint c = 0; c < kLaneChunks; ++c) {
+        kv8_values(keys[i * kLaneChunks + c], kKeyDtype, lane_dims[c], key[2 * c], key[2 * c + 1]);
+      }
       [[unroll]] for (uint h = 0; h < kHeads; ++h) {
         float score = 0.0;
         [[unroll]] for (uint c = 0; c < kLaneChunks * 2; ++c) {
-          score += dot(keys[i * kLaneChunks * 2 + c], query[h * kLaneChunks * 2 + c]);
+          score += dot(key[c], query[h * kLaneChunks * 2 + c]);
         }
         [[unroll]] for (uint step = kLanes / 2; step > 0; step /= 2) {
           score += subgroupShuffleXor(score, step);
@@ -339,12 +361,22 @@ void main() {
         sum[h * kLaneChunks * 2 + c] *= correction;
       }
       [[unroll]] for (uint i = 0; i < kAhead; ++i) {
-        float weight = exp2(scores[i * kHeads + h] - greatest[h]);
-        total[h] += weight;
-        [[unroll]] for (uint c = 0; c < kLaneChunks * 2; ++c) {
-          sum[h * kLaneChunks * 2 + c] += weight * values[i * kLaneChunks * 2 + c];
+        scores[i * kHeads + h] = exp2(scores[i * kHeads + h] - greatest[h]);
+        total[h] += scores[i * kHeads + h];
+      }
+    }
+    [[unroll]] for (uint i = 0; i < kAhead; ++i) {
+      [[unroll]] for (uint c = 0; c < kLaneChunks; ++c) {
+        vec4 low, high;
+        kv8_values(values[i * kLaneChunks + c], kValueDtype, lane_dims[c], low, high);
+        [[unroll]] for (uint h = 0; h < kHeads; ++h) {
+          sum[(h * kLaneChunks + c) * 2] += scores[i * kHeads + h] * low;
+          sum[(h * kLaneChunks + c) * 2 + 1] += scores[i * kHeads + h] * high;
         }
       }
+    }
+    if (unit + n_readers < end_unit) {
+      load_unit(unit + n_readers, kv_head, only_page, table_start, begin, length);
     }
   }
 
@@ -370,7 +402,7 @@ void main() {
     }
   }
   barrier();
-  uint first_part = (r * p.n_heads + first_head) * kSplits + gl_WorkGroupID.z;
+  uint first_part = (r * kQueryHeads + first_head) * kSplits + gl_WorkGroupID.z;
   for (uint at = thread; at < kHeads * kHeadDim; at += kThreads) {
     uint h = at / kHeadDim;
     float of_all = kLeast, sum_of_all = 0.0, total_of_all = 0.0;
@@ -393,15 +425,15 @@ void main() {
   }
   if (n_parts == 1) {
     store_int8_results(r, first_head);
-    return;
+  } else {
+    release_stores();
+    uint counter = r * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+    if (thread == 0) n_before = atomicAdd(counters.v[counter], 1u);
+    barrier();
+    if (n_before + 1 != n_parts) return;
+    acquire_stores();
+    if (thread == 0) counters.v[counter] = 0;
+    store_sum_of_parts(r, first_head, n_parts);
   }
-  memoryBarrierBuffer();
-  barrier();
-  uint counter = r * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-  if (thread == 0) n_before = atomicAdd(counters.v[counter], 1u);
-  barrier();
-  if (n_before + 1 != n_parts) return;
-  memoryBarrierBuffer();
-  if (thread == 0) counters.v[counter] = 0;
-  store_sum_of_parts(r, first_head, n_parts);
+  count_workgroups(stages, n_parts, is_first);
 }

@@ -34,6 +34,7 @@ layout(constant_id = 13) const uint kInRegisters = 0;
 layout(constant_id = 14) const uint kBuffers = 1;  // of keys and values, 1 or 2
 layout(constant_id = 15) const uint kHasSinks = 0;
 layout(constant_id = 16) const float kScale = 1.0;
+layout(constant_id = 17) const uint kKvHeads = 1;
 const uint kMasked = 1;
 
 // Of a row of codes, and the scales of a row (kernel_params.h).
@@ -57,7 +58,7 @@ uvec4 query_chunk(uint head, uint row, uint chunk) {
 // Rows are counted through all pages.
 uvec2 key_rows(uint kv_head, uint key) {
   uint page = uint(I32Buffer(page_table).v[table_start + key / kPageRows]);
-  return uvec2((page * p.n_kv_heads + kv_head) * kPageRows + key % kPageRows);
+  return uvec2((page * kKvHeads + kv_head) * kPageRows + key % kPageRows);
 }
 // Eight codes, and the bits of their scale.
 uvec4 load_codes(Address pages, uint row_bytes, uint row_scales, uint row, uint codes, uint scale) {
@@ -141,5 +142,5 @@ void main() {
   barrier();
   if (n == first_row) return;
   uint first_key = visible_keys(first_row).x / kKeys * kKeys;
-  attend(head, head / (p.n_heads / p.n_kv_heads), first_row, n, first_key, first_position + n);
+  attend(head, head / (gl_NumWorkGroups.y / kKvHeads), first_row, n, first_key, first_position + n);
 }

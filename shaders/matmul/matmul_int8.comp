@@ -14,7 +14,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
-#include "buffers.glsl"
+#include "stage_order.glsl"
 #include "int8_rows.glsl"
 #include "matmul/matmul_epilogue.glsl"
 
@@ -37,6 +37,7 @@ layout(constant_id = 14) const uint kTurns = 1;
 
 layout(push_constant) uniform Push {
   Address out_, in_, weight, bias, residual, scale, norm;
+  StageCounters stages;
 };
 
 const uint kInDtype = kDtypes & 15u;
@@ -62,6 +63,17 @@ shared float parts[kTurns * kOutGroups * kSplit * kOuts * kRows];
 
 float squares[kRows];  // of the columns that this thread has read
 
+// Weights of the norm of the first kBatch times four columns that this thread quantizes.
+vec4 norm_weights[kBatch];
+
+// Those of the chunk from column `first`.
+void load_norm_weights(uint first) {
+  [[unroll]] for (uint j = 0; kNorm && j < kBatch; ++j) {
+    uint i = j * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    norm_weights[j] = Vec4Buffer(norm).v[min(first / 4 + i, kIn / 4 - 1)];
+  }
+}
+
 // Quantizes the columns from `first` of every row. A thread loads kBatch times four columns at
 // once. Adds the squares of the columns if they count.
 void quantize_chunk(uint first, bool counts) {
@@ -73,7 +85,10 @@ void quantize_chunk(uint first, bool counts) {
         uint i = base + j * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
         uint column = min(i, n - 1), at = (r * kIn + first) / 4 + column;
         x[j] = kInDtype == kDTypeF16 ? unpack_half4(UVec2Buffer(in_).v[at]) : Vec4Buffer(in_).v[at];
-        if (kNorm) factors[j] = Vec4Buffer(norm).v[first / 4 + column];
+        if (kNorm) {
+          factors[j] = norm_weights[j];
+          if (base != 0) factors[j] = Vec4Buffer(norm).v[first / 4 + column];
+        }
       }
       [[unroll]] for (uint j = 0; j < kBatch; ++j) {
         uint i = base + j * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
@@ -195,6 +210,8 @@ void main() {
       if (turn == 0 || !kOneChunk) {
         // The first loads are under way while the rows are quantized.
         load_blocks(first_out, first, min(first_block, n_blocks - 1));
+        load_norm_weights(first);
+        if (turn == 0 && first == 0) wait_for_stage(stages);
         if (!kInt8Rows) {
           if (turn != 0 || first != 0) barrier();  // the chunk before has been read
           quantize_chunk(first, turn == 0);
@@ -230,10 +247,11 @@ void main() {
       [[unroll]] for (uint j = 0; j < 4; ++j) values[j] = output_value(r, o + j);
       store_int8(out_, kRows * kOut, r * kOut + first, values);
     }
-    return;
+  } else {
+    for (uint i = gl_LocalInvocationID.x; i < kWidth * kRows; i += gl_WorkGroupSize.x) {
+      uint r = i / kWidth, o = gl_WorkGroupID.x * kWidth + i % kWidth;
+      if (o < kOut) store_float(out_, r * kOut + o, kOutDtype, output_value(r, i % kWidth));
+    }
   }
-  for (uint i = gl_LocalInvocationID.x; i < kWidth * kRows; i += gl_WorkGroupSize.x) {
-    uint r = i / kWidth, o = gl_WorkGroupID.x * kWidth + i % kWidth;
-    if (o < kOut) store_float(out_, r * kOut + o, kOutDtype, output_value(r, i % kWidth));
-  }
+  count_workgroups(stages, 1, gl_WorkGroupID.x == 0);
 }

@@ -13,7 +13,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
-#include "buffers.glsl"
+#include "stage_order.glsl"
 #include "matmul/matmul_epilogue.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -41,6 +41,7 @@ layout(push_constant) uniform Push {
   Address norm_weight;
   Address ids, rows;  // of expert_matmul, and slots of a row of `in`
   uint in_slots;
+  StageCounters stages;
 };
 
 // Of expert_matmul: the first row of the expert's weights, and of `in` and `out`.
@@ -170,26 +171,33 @@ void norm_rows() {
   barrier();
 }
 
-// Operands of the epilogue for one result. `other` ones are of what a gate multiplies.
+// Constant operands of the epilogue for one result. `other` ones are of what a gate multiplies.
 struct Epilogue {
-  float scale, bias, other_scale, other_bias, residual;
+  float scale, bias, other_scale, other_bias;
 };
 
 // Those of result i of the workgroup.
 Epilogue load_epilogue(uint i) {
-  Epilogue e = Epilogue(1.0, 0.0, 1.0, 0.0, 0.0);
+  Epilogue e = Epilogue(1.0, 0.0, 1.0, 0.0);
   uint group = i / (kPairs * kRows), slot = i % (kPairs * kRows);
   uint o = min((gl_WorkGroupID.x * kOutGroups + group) * kPairs + slot / kRows, n_out - 1);
-  uint r = slot % kRows;
   if ((kPresent & kHasScale) != 0) e.scale = F32Buffer(scale).v[first_weight_row + o];
   if ((kPresent & kHasBias) != 0) e.bias = F32Buffer(bias).v[first_weight_row + o];
   if (kGated && (kPresent & kHasScale) != 0) e.other_scale = F32Buffer(scale).v[n_out + o];
   if (kGated && (kPresent & kHasBias) != 0) e.other_bias = F32Buffer(bias).v[n_out + o];
-  if ((kPresent & kHasResidual) != 0) {
-    bool by_row = (kFlags & kMatmulResidualByRow) != 0;
-    e.residual = F32Buffer(residual).v[by_row ? r * n_out + o : (out_row + r) * out_row_stride + o];
-  }
   return e;
+}
+
+// The residual of result i of the workgroup.
+float load_residual(uint i) {
+  float value = 0.0;
+  if ((kPresent & kHasResidual) != 0) {
+    uint group = i / (kPairs * kRows), slot = i % (kPairs * kRows), r = slot % kRows;
+    uint o = min((gl_WorkGroupID.x * kOutGroups + group) * kPairs + slot / kRows, n_out - 1);
+    bool by_row = (kFlags & kMatmulResidualByRow) != 0;
+    value = F32Buffer(residual).v[by_row ? r * n_out + o : (out_row + r) * out_row_stride + o];
+  }
+  return value;
 }
 
 // Stored weights of kAhead steps, and bits of the scale and minimum of their group.
@@ -326,7 +334,10 @@ void main() {
   uint own = (part * kLanes + gl_SubgroupInvocationID) * 8;  // the lane's first column
   if (!kByBlocks) load_weights(first, own);
   // These loads are under way while the sums are computed.
-  Epilogue epilogue = load_epilogue(min(gl_LocalInvocationID.x, kOutGroups * kPairs * kRows - 1));
+  uint own_result = min(gl_LocalInvocationID.x, kOutGroups * kPairs * kRows - 1);
+  Epilogue epilogue = load_epilogue(own_result);
+  wait_for_stage(stages);
+  float before = load_residual(own_result);
   if (kLayerNorm) norm_rows();
   if (kByBlocks) sum_blocks(first, part);
   for (uint step = 0; !kByBlocks && step < kSteps; step += kAhead) {
@@ -339,7 +350,10 @@ void main() {
   }
   barrier();
   for (uint i = gl_LocalInvocationID.x; i < kOutGroups * kPairs * kRows; i += gl_WorkGroupSize.x) {
-    if (i != gl_LocalInvocationID.x) epilogue = load_epilogue(i);
+    if (i != gl_LocalInvocationID.x) {
+      epilogue = load_epilogue(i);
+      before = load_residual(i);
+    }
     uint group = i / (kPairs * kRows);
     uint slot = i % (kPairs * kRows);
     uint o = (gl_WorkGroupID.x * kOutGroups + group) * kPairs + slot / kRows;
@@ -354,7 +368,8 @@ void main() {
     }
     value = activate(kActivation, value * epilogue.scale + epilogue.bias);
     if (kGated) value *= other * epilogue.other_scale + epilogue.other_bias;
-    value += epilogue.residual;
+    value += before;
     store_float(out_, (out_row + r) * out_row_stride + o, kOutDtype, value);
   }
+  count_workgroups(stages, 1, gl_WorkGroupID.x == 0);
 }

@@ -39,6 +39,9 @@ VulkanContext::Opened::Opened(std::unique_ptr<VulkanInstance> from, uint32_t ind
   wanted.v12.bufferDeviceAddress = VK_TRUE;
   // The validation layers need it to check addresses.
   wanted.core.features.shaderInt64 = options.gpu_assisted && offered.core.features.shaderInt64;
+  // Shaders for matrix units and those that wait for counters need them.
+  wanted.v12.vulkanMemoryModel = offered.v12.vulkanMemoryModel;
+  wanted.v12.vulkanMemoryModelDeviceScope = offered.v12.vulkanMemoryModelDeviceScope;
   wanted.v13.synchronization2 = VK_TRUE;
   wanted.v13.maintenance4 = VK_TRUE;
   wanted.v13.shaderIntegerDotProduct = VK_TRUE;
@@ -48,8 +51,6 @@ VulkanContext::Opened::Opened(std::unique_ptr<VulkanInstance> from, uint32_t ind
   wanted.v12.shaderFloat16 = c.has_cooperative_matrix();
   if (c.has_cooperative_matrix() && !matrix_model) {
     wanted.matrix.cooperativeMatrix = VK_TRUE;
-    wanted.v12.vulkanMemoryModel = VK_TRUE;
-    wanted.v12.vulkanMemoryModelDeviceScope = VK_TRUE;  // atomics of counters
     wanted.chain(wanted.matrix);
     extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
   }

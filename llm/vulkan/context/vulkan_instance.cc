@@ -192,8 +192,11 @@ VulkanCapabilities read_capabilities(VkInstance instance, VkPhysicalDevice physi
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES);
   auto properties2 =
       vulkan_struct<VkPhysicalDeviceProperties2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2);
+  auto v12 = vulkan_struct<VkPhysicalDeviceVulkan12Properties>(
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES);
   properties2.pNext = &v11;
-  v11.pNext = &v13;
+  v11.pNext = &v12;
+  v12.pNext = &v13;
   auto processors = vulkan_struct<VkPhysicalDeviceShaderSMBuiltinsPropertiesNV>(
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
   if (contains(present, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) v13.pNext = &processors;
@@ -223,6 +226,10 @@ VulkanCapabilities read_capabilities(VkInstance instance, VkPhysicalDevice physi
   std::copy(std::begin(limits.maxComputeWorkGroupCount), std::end(limits.maxComputeWorkGroupCount),
             c.max_groups);
   c.n_processors = processors.shaderSMCount;
+  const bool has_memory_model =
+      offered.v12.vulkanMemoryModel && offered.v12.vulkanMemoryModelDeviceScope;
+  c.starts_in_order = (v12.driverID == VK_DRIVER_ID_NVIDIA_PROPRIETARY && has_memory_model) ||
+                      v12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
   c.shared_bytes = limits.maxComputeSharedMemorySize;
   c.max_allocation_bytes = std::min<uint64_t>(v11.maxMemoryAllocationSize, v13.maxBufferSize);
   c.memory_budget = contains(present, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
@@ -230,8 +237,7 @@ VulkanCapabilities read_capabilities(VkInstance instance, VkPhysicalDevice physi
   c.lacks_matrix_shaders = offers_matrix && !kHasMatrixShaders;
 
   if (has_matrix && offered.matrix.cooperativeMatrix && offered.v12.shaderFloat16 &&
-      offered.v12.vulkanMemoryModel && offered.v12.vulkanMemoryModelDeviceScope &&
-      c.fixed_subgroups) {
+      has_memory_model && c.fixed_subgroups) {
     const auto query = reinterpret_cast<PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR>(
         vkGetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
     uint32_t n = 0;

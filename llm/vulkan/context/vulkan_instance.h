@@ -28,6 +28,9 @@ struct VulkanCapabilities {
   uint32_t shared_bytes = 0;
   uint32_t n_processors = 0;  // processors that run workgroups; 0: unknown
   uint64_t max_allocation_bytes = 0;
+  // The workgroups of a dispatch start after those of the dispatches before it, with or without a
+  // barrier. Vulkan does not require it: this is known of the driver.
+  bool starts_in_order = false;
   bool conditional_rendering = false;
   bool memory_budget = false;
   bool pipeline_statistics = false;

@@ -47,6 +47,7 @@ constexpr VulkanTuning kGpu = {
     .int8_long_row_to_int8 = {4, 16, 1, 2},
     .int8_rows_of_short = {2, 8, 2, 1},
     .int8_rows_of_long = {4, 4, 2, 1},
+    .order_groups = 4,
     .large_tile_groups = 128,
     // Fitted to products of 16 to 128 rows on an H100, by Q4_0 weights of 4,096 x 4,096 to 28,672 x
     // 4,096 and f16 weights of 2,048 x 2,048 to 16,384 x 2,048, and adjusted by hand so that
@@ -105,6 +106,7 @@ constexpr VulkanTuning kSoftware = {
     .int8_long_row_to_int8 = {8, 2, 1, 8},
     .int8_rows_of_short = {8, 2, 1, 1},
     .int8_rows_of_long = {8, 2, 1, 2},
+    .order_groups = 4,
     .large_tile_groups = UINT32_MAX,
     .tiles = small_tiles(),
     .split_ns = 5000,
@@ -126,6 +128,7 @@ constexpr VulkanTuning kSoftware = {
 struct Setting {
   std::string_view name;
   std::vector<std::vector<uint32_t*>> fields;
+  bool may_be_zero = false;
 };
 
 std::vector<Setting> settings_of(VulkanTuning& t) {
@@ -160,16 +163,17 @@ std::vector<Setting> settings_of(VulkanTuning& t) {
           {"vector_shape",
            {{&t.vector_outs, &t.vector_split},
             {&t.vector_outs_of_many, &t.vector_split},
-            {&t.vector_outs_minimums, &t.vector_split}}}};
+            {&t.vector_outs_minimums, &t.vector_split}}},
+          {"order_groups", {{&t.order_groups}}, true}};
 }
 
-// "1x2x3"; empty unless all parts are positive numbers.
+// "1x2x3"; empty unless all parts are numbers.
 std::vector<uint32_t> numbers_of(std::string_view text) {
   std::vector<uint32_t> numbers;
   for (const char *at = text.data(), *const end = at + text.size();; ++at) {
     uint32_t number = 0;
     const auto [after, error] = std::from_chars(at, end, number);
-    if (error != std::errc() || number == 0) return {};
+    if (error != std::errc()) return {};
     numbers.push_back(number);
     if (after == end) return numbers;
     if (*after != 'x') return {};
@@ -202,7 +206,9 @@ VulkanTuning vulkan_tuning(bool is_hardware_gpu, std::string_view changes) {
     const auto setting = std::find_if(settings.begin(), settings.end(), [&](const Setting& row) {
       return row.name == entry.substr(0, equals);
     });
-    if (setting == settings.end() || numbers.size() != setting->fields[0].size()) {
+    const bool has_zero = std::find(numbers.begin(), numbers.end(), 0u) != numbers.end();
+    if (setting == settings.end() || numbers.size() != setting->fields[0].size() ||
+        (has_zero && !setting->may_be_zero)) {
       throw Error(ErrorKind::kUsage, "VESPER_TUNING: expected " + expected_entries(settings) +
                                          ", found '" + std::string(entry) + "'");
     }

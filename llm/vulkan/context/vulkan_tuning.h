@@ -75,6 +75,11 @@ struct VulkanTuning {
   Int8Shape int8_rows_of_short;     // of more rows
   Int8Shape int8_rows_of_long;      // the same if n_in is 4,096 or more
 
+  // A dispatch for one row, of up to this many workgroups per processor, waits by a counter for one
+  // of up to twice as many, where the driver starts workgroups in order (stage_order.h). For more
+  // rows half as many. 0: barriers.
+  uint32_t order_groups;
+
   // matmul_tiled has tiles of 128 x 128 if they make this number of workgroups, else of 64 x 64.
   uint32_t large_tile_groups;
 
@@ -118,6 +123,7 @@ struct VulkanTuning {
 //   vector_rows=ROWSxNORM_ROWS
 //   vector_ahead=STEPS
 //   vector_shape=OUTSxSPLIT
+//   order_groups=N
 // Throws Error(kUsage) for another name or another number of numbers.
 VulkanTuning vulkan_tuning(bool is_hardware_gpu);
 // The same with `changes` instead of the variable's value.

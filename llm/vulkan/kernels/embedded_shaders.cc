@@ -14,6 +14,7 @@ std::span<const uint32_t> shader_code(Shader shader) {
   case Shader::id:                   \
     return name##_spv;
     VESPER_SHADERS(VESPER_SHADER_CODE)
+    VESPER_WAITING_SHADERS(VESPER_SHADER_CODE)
 #ifdef VESPER_COOPERATIVE_MATRIX
     VESPER_COOPERATIVE_SHADERS(VESPER_SHADER_CODE)
 #endif
@@ -29,6 +30,7 @@ const char* shader_name(Shader shader) {
   case Shader::id:                   \
     return #name;
     VESPER_SHADERS(VESPER_SHADER_NAME)
+    VESPER_WAITING_SHADERS(VESPER_SHADER_NAME)
     VESPER_COOPERATIVE_SHADERS(VESPER_SHADER_NAME)
 #undef VESPER_SHADER_NAME
   }

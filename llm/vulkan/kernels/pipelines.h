@@ -48,6 +48,13 @@ namespace vesper {
   X(kLstm, lstm)                              \
   X(kPool, pool)                              \
   X(kCountReplay, count_replay)
+// Those that wait for a counter (stage_order.h), built with the Vulkan memory model. It is not for
+// all, because it makes them slower, and lavapipe of Mesa 22.3 does not run them: there it leaves
+// loops that access shared memory too early.
+#define VESPER_WAITING_SHADERS(X)                \
+  X(kMatmulVectorWaiting, matmul_vector_waiting) \
+  X(kMatmulInt8Waiting, matmul_int8_waiting)     \
+  X(kPagedAttentionWaiting, paged_attention_waiting)
 // Shaders that need a glslang with GL_KHR_cooperative_matrix (13 and later).
 #define VESPER_COOPERATIVE_SHADERS(X)                    \
   X(kMatmulCooperative, matmul_cooperative)              \
@@ -57,7 +64,8 @@ namespace vesper {
 
 enum class Shader : uint32_t {
 #define VESPER_SHADER_ENUM(id, name) id,
-  VESPER_SHADERS(VESPER_SHADER_ENUM) VESPER_COOPERATIVE_SHADERS(VESPER_SHADER_ENUM)
+  VESPER_SHADERS(VESPER_SHADER_ENUM) VESPER_WAITING_SHADERS(VESPER_SHADER_ENUM)
+      VESPER_COOPERATIVE_SHADERS(VESPER_SHADER_ENUM)
 #undef VESPER_SHADER_ENUM
 };
 // SPIR-V words; empty if the build left the shader out.
@@ -71,6 +79,9 @@ struct PipelineKey {
   std::array<uint32_t, kMaxConstants> constants{};
   auto operator<=>(const PipelineKey&) const = default;
 };
+
+// The constant of every kernel that shaders/stage_order.glsl can order: kOrder*.
+inline constexpr uint32_t kOrderConstant = 19;
 
 class Pipelines {
  public:

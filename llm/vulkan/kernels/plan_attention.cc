@@ -65,15 +65,16 @@ void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
     n_threads /= 2;
   }
   require(!writes_kv || n_threads >= 2 * subgroup, "a subgroup for the new position");
+  const uint32_t flags = writes_kv * 1u + present(7) * 2u + present(8) * 4u + present(9) * 8u +
+                         (p.interleaved != 0) * 16u + present(6) * 32u;
   shader(Shader::kPagedAttention,
-         {n_threads, p.head_dim, p.q_dtype, key_dtype(p.kv_dtypes), value_dtype(p.kv_dtypes),
-          p.out_dtype, p.page_rows, one_page, subgroup, lanes, ahead, n_splits, heads, present(6),
-          std::bit_cast<uint32_t>(p.soft_cap), std::bit_cast<uint32_t>(p.scale),
-          writes_kv * 1u + present(7) * 2u + present(8) * 4u + present(9) * 8u +
-              (p.interleaved != 0) * 16u,
-          p.n_pairs, std::bit_cast<uint32_t>(p.norm_epsilon)});
+         {n_threads, p.head_dim, p.q_dtype | p.out_dtype << 4, key_dtype(p.kv_dtypes),
+          value_dtype(p.kv_dtypes), p.page_rows, one_page, subgroup, lanes, ahead, n_splits, heads,
+          std::bit_cast<uint32_t>(p.soft_cap), std::bit_cast<uint32_t>(p.scale), flags, p.n_pairs,
+          std::bit_cast<uint32_t>(p.norm_epsilon), p.n_heads, p.n_kv_heads});
   push_addresses(10);
   push(&p, sizeof(PagedAttentionValues));
+  can_wait(plan_.push_bytes + 2 * sizeof(uint64_t), p.n_rows);  // after the scratch addresses
   plan_.groups = {n_groups, p.n_rows, n_splits};
   if (n_splits == 1) return;
   const uint64_t scratch_addresses[2] = {};
@@ -99,12 +100,12 @@ const StepAttention& KernelPlanner::step_attention(const PagedAttentionParams& p
 uint32_t KernelPlanner::splits(const PagedAttentionParams& p, uint32_t n_groups,
                                uint32_t longest) const {
   if (tuning_.attention_splits != 0) return std::min(tuning_.attention_splits, 32u);
-  // A workgroup has at least 96 positions of a window, or 128 of a text. If it would have more than
+  // A workgroup has at least 96 positions of a window, or 256 of a text. If it would have more than
   // 256 of a window, one workgroup for all was as fast or faster on an H200
   // (docs/measurements/0031, "Workgroups share the positions of a window").
-  const uint32_t least_positions = p.kv_length != 0 ? 96 : 128;
+  const uint32_t least_positions = p.kv_length != 0 ? 96 : 256;
   const uint32_t n = std::clamp(2 * n_processors() / (p.n_rows * n_groups), 1u,
-                                std::clamp(longest / least_positions, 1u, 32u));
+                                std::clamp(longest / least_positions, 1u, 24u));
   return p.kv_length / n > 256 ? 1 : n;
 }
 
@@ -118,11 +119,12 @@ bool KernelPlanner::paged_attention_cooperative(const PagedAttentionParams& p) {
   const std::optional<AttentionTile> tile = attention_tile(p.head_dim);
   if (!tile) return false;
   const uint32_t side = capabilities_.matrix_m, subgroup = capabilities_.subgroup_size;
-  shader(Shader::kPagedAttentionCooperative,
-         {tile->subgroups * subgroup, p.head_dim, tile->subgroups, tile->down, side,
-          capabilities_.matrix_k, p.out_dtype, subgroup / side, tile->keys, p.page_rows,
-          std::bit_cast<uint32_t>(p.soft_cap), key_dtype(p.kv_dtypes), value_dtype(p.kv_dtypes),
-          in_registers(), tile->buffers, present(6), std::bit_cast<uint32_t>(p.scale)});
+  shader(
+      Shader::kPagedAttentionCooperative,
+      {tile->subgroups * subgroup, p.head_dim, tile->subgroups, tile->down, side,
+       capabilities_.matrix_k, p.out_dtype, subgroup / side, tile->keys, p.page_rows,
+       std::bit_cast<uint32_t>(p.soft_cap), key_dtype(p.kv_dtypes), value_dtype(p.kv_dtypes),
+       in_registers(), tile->buffers, present(6), std::bit_cast<uint32_t>(p.scale), p.n_kv_heads});
   push_addresses(7);
   push(&p, sizeof(PagedAttentionValues));
   plan_.groups = {blocks(p.n_rows, tile->subgroups * tile->down * side), p.n_heads, 1};

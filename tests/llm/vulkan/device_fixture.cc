@@ -52,12 +52,12 @@ void VulkanTest::run(const DispatchTable& table) {
 
 std::unique_ptr<Device> VulkanTest::tuned_;
 
-void VulkanTest::tune(const std::string& changes) {
+void VulkanTest::tune(const std::string& changes, const VulkanOptions& options) {
   device();
   const std::string all = std::getenv("VESPER_TUNING");
   setenv("VESPER_TUNING", (all + "," + changes).c_str(), 1);
   tuned_.reset();
-  tuned_ = open({});
+  tuned_ = open(options);
   setenv("VESPER_TUNING", all.c_str(), 1);
 }
 

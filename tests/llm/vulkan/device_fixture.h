@@ -26,7 +26,7 @@ class VulkanTest : public testing::Test {
   // A new device. Messages fail the test too.
   static std::unique_ptr<Device> open(VulkanOptions options);
   // Until the end of the test, device() is a new device with these changes of VESPER_TUNING.
-  void tune(const std::string& changes);
+  void tune(const std::string& changes, const VulkanOptions& options = {});
   void TearDown() override { tuned_.reset(); }
   // The tiles of products of many rows that GPUs use, as VESPER_TUNING has them; the first one if
   // the tested device has no matrix units.

@@ -16,10 +16,17 @@
 #include <string>
 #include <vector>
 
+#include "error/error.h"
 #include "llm/vulkan/vulkan_device.h"
 #include "tests/llm/vulkan/device_fixture.h"
 
 namespace {
+
+// The number of vkCmdDispatch calls until one is left out; 0: none.
+int& calls_until_left_out() {
+  static int n = 0;
+  return n;
+}
 
 // By command buffer: D for a dispatch, B for a barrier between compute shaders.
 std::map<VkCommandBuffer, std::string>& calls() {
@@ -60,6 +67,7 @@ VKAPI_ATTR void VKAPI_CALL vkCmdDispatch(VkCommandBuffer commands, uint32_t x, u
                                          uint32_t z) {
   static const auto next = reinterpret_cast<PFN_vkCmdDispatch>(dlsym(RTLD_NEXT, "vkCmdDispatch"));
   calls()[commands] += 'D';
+  if (calls_until_left_out() != 0 && --calls_until_left_out() == 0) return;
   next(commands, x, y, z);
 }
 
@@ -96,6 +104,20 @@ class RecordedBarriers : public testing::Test {
  protected:
   // Replays the table and returns the calls of the command buffers with dispatches. There
   // is one without a stop and a clock, and possibly another with them.
+  static std::vector<std::string> replay(Device& device, const DispatchTable& table, Clock clock,
+                                         const Operand& stop, const Operand& result) {
+    device.set_clock(clock);
+    calls().clear();
+    device.run(device.record(table), 1, stop);
+    std::vector<std::byte> read(result.bytes);
+    device.read(result, read.data());
+    std::vector<std::string> found;
+    for (const auto& [commands, of_commands] : calls()) {
+      if (of_commands.find('D') != std::string::npos) found.push_back(of_commands);
+    }
+    return found;
+  }
+
   std::vector<std::string> calls_of(const VulkanOptions& options, Clock clock, bool has_stop) {
     const std::unique_ptr<Device> device = open_vulkan_device(test_device_index(), options);
     constexpr uint32_t kWidth = 64;
@@ -114,16 +136,31 @@ class RecordedBarriers : public testing::Test {
     add_norm(c, weight);
     add_norm(d, weight);
     EXPECT_THAT(table.stages(), ElementsAre(0, 1, 1, 2, 3, 3, 3));
-    device->set_clock(clock);
-    calls().clear();
-    device->run(device->record(table), 1, has_stop ? stop : Operand());
-    std::vector<float> result(kWidth);
-    device->read(d, result.data());
-    std::vector<std::string> found;
-    for (const auto& [commands, of_commands] : calls()) {
-      if (of_commands.find('D') != std::string::npos) found.push_back(of_commands);
+    return replay(*device, table, clock, has_stop ? stop : Operand(), d);
+  }
+
+  // The same of products, `stages[i]` of them in stage i.
+  static std::vector<std::string> calls_of_products(const std::vector<int>& stages,
+                                                    const VulkanOptions& options = {},
+                                                    Clock clock = Clock::kOff) {
+    const std::unique_ptr<Device> device = open_vulkan_device(test_device_index(), options);
+    constexpr uint32_t kWidth = 64;
+    const auto floats = [&](uint64_t n) { return device->allocate(n * sizeof(float), "floats"); };
+    const Operand weight = floats(uint64_t{kWidth} * kWidth);
+    MatmulParams p{};
+    p.n_rows = p.rows_per_batch = 1;
+    p.n_out = p.n_in = p.in_row_stride = p.out_row_stride = kWidth;
+    Operand in = floats(kWidth);
+    DispatchTable table;
+    for (const int n : stages) {
+      Operand out;
+      for (int i = 0; i < n; ++i) {
+        out = floats(kWidth);
+        emit::matmul(table, "product", p, out, in, weight, {}, {}, {});
+      }
+      in = out;
     }
-    return found;
+    return replay(*device, table, clock, {}, in);
   }
 };
 
@@ -149,6 +186,29 @@ TEST_F(RecordedBarriers, AreBetweenAllCommandsIfWanted) {
   VulkanOptions full;
   full.full_barriers = true;
   EXPECT_THAT(calls_of(full, Clock::kOff, false), ElementsAre("BDBDBDBDBDBDBD"));
+}
+
+// Lavapipe and NVIDIA's driver start workgroups in order.
+TEST_F(RecordedBarriers, AreNotBetweenStagesThatWaitByCounters) {
+  EXPECT_THAT(calls_of_products({1, 1, 1, 1}), ElementsAre("BDDDD"));
+  EXPECT_THAT(calls_of_products({1, 1}), ElementsAre("BDBD"));
+  EXPECT_THAT(calls_of_products({1, 1, 1, 2, 1, 1, 1}), ElementsAre("BDDDBDDBDDD"));
+  VulkanOptions full;
+  full.full_barriers = true;
+  EXPECT_THAT(calls_of_products({1, 1, 1}, full), ElementsAre("BDBDBD"));
+  EXPECT_THAT(calls_of_products({1, 1, 1}, {}, Clock::kPerStage),
+              UnorderedElementsAre("BDDD", "BDBDBD"));
+}
+
+TEST_F(RecordedBarriers, AStageThatWaitsInVainIsReported) {
+  calls_until_left_out() = 2;
+  try {
+    calls_of_products({1, 1, 1});
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kDevice);
+    EXPECT_THAT(error.what(), testing::HasSubstr("waited in vain"));
+  }
 }
 
 // Attention of one row that workgroups share: they exchange partial results in scratch memory.

@@ -20,7 +20,7 @@ TEST(VulkanTuning, CanBeChangedByFieldName) {
   const VulkanTuning tuning = vulkan_tuning(true,
                                             "matmul_tile=1x2x3x4x5,attention_splits=7,vector_"
                                             "shape=6x2,attention_tile=2x1x32x1,attention_shared=1,"
-                                            "step_attention=3x2x96");
+                                            "step_attention=3x2x96,order_groups=0");
   EXPECT_EQ(tuning.tiles.front().rows, 1u);
   EXPECT_EQ(tuning.tiles.back().subgroup_outs, 5u);
   EXPECT_EQ(tuning.attention_splits, 7u);
@@ -30,6 +30,7 @@ TEST(VulkanTuning, CanBeChangedByFieldName) {
   EXPECT_EQ(tuning.attention_tile.buffers, 1u);
   EXPECT_EQ(tuning.attention_tile_of_wide_heads.keys, 32u);
   EXPECT_EQ(tuning.attention_shared, 1u);
+  EXPECT_EQ(tuning.order_groups, 0u);
   EXPECT_EQ(tuning.step_attention.heads, 3u);
   EXPECT_EQ(tuning.step_attention_of_codes.keys, 2u);
   EXPECT_EQ(tuning.step_attention_of_many.threads, 96u);
