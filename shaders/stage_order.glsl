@@ -34,6 +34,7 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer StageCounter
 const uint kMostPolls = 1u << 18;  // more than the dispatches before take: some tenths of a second
 
 #ifdef VESPER_WAITING
+// Orders what all threads of the workgroup load and store.
 const int kBufferAndShared = gl_StorageSemanticsBuffer | gl_StorageSemanticsShared;
 void workgroup_barrier() {
   controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup, kBufferAndShared,
@@ -41,8 +42,8 @@ void workgroup_barrier() {
 }
 #endif
 
-// Before thread 0 adds to a counter: another workgroup that has read the sum can acquire what all threads
-// of this one have stored in EXCHANGED buffers.
+// Before thread 0 adds to a counter. Another workgroup that reads the sum can then acquire what all
+// threads of this one have stored; without VESPER_WAITING, only what they stored in EXCHANGED buffers.
 void release_stores() {
 #ifdef VESPER_WAITING
   workgroup_barrier();
@@ -88,7 +89,7 @@ void wait_for_stage(StageCounters counters) {
   }
 }
 
-// After the last store of n workgroups; `is_first` for one of all.
+// After the last store of n workgroups. `is_first`: true for exactly one call of a dispatch.
 void count_workgroups(StageCounters counters, uint n, bool is_first) {
   if (kStageOrder != kOrderBarriers) {
     release_stores();

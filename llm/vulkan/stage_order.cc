@@ -1,6 +1,7 @@
 #include "llm/vulkan/stage_order.h"
 
 #include <cstring>
+#include <string>
 
 #include "error/error.h"
 
@@ -14,14 +15,18 @@ uint64_t n_groups(const KernelPlan& kernel) {
   return uint64_t{kernel.groups[0]} * kernel.groups[1] * kernel.groups[2];
 }
 
+// The build of a shader with the Vulkan memory model.
 Shader waiting(Shader shader) {
   switch (shader) {
     case Shader::kMatmulVector:
       return Shader::kMatmulVectorWaiting;
     case Shader::kMatmulInt8:
       return Shader::kMatmulInt8Waiting;
-    default:
+    case Shader::kPagedAttention:
       return Shader::kPagedAttentionWaiting;
+    default:
+      throw Error(ErrorKind::kInternal,
+                  std::string(shader_name(shader)) + ": expected a shader that can wait");
   }
 }
 

@@ -23,7 +23,7 @@ class StageOrder {
       : capabilities_(capabilities), memory_(memory) {}
 
   // Chooses the stages that wait for the one before by counters, and changes their plans.
-  // `stages`: the stage of each kernel. Returns whether each kernel waits so.
+  // `stages`: the stage of each kernel. Returns which kernels wait so.
   std::vector<bool> apply(std::vector<KernelPlan>& kernels, const std::vector<uint32_t>& stages);
 
   // Throws Error(kDevice) if a workgroup has waited for one that the driver had not started. Waits
@@ -33,7 +33,7 @@ class StageOrder {
  private:
   const VulkanCapabilities& capabilities_;
   VulkanMemory& memory_;
-  Operand waited_in_vain_;  // u32, not 0 after a wait without end; absent: no stage waits
+  Operand waited_in_vain_;  // u32, not 0 after a wait in vain; absent: no stage waits
 };
 
 }  // namespace vesper

@@ -55,7 +55,7 @@ void KernelPlanner::push_addresses(uint32_t n) {
   }
 }
 
-void KernelPlanner::can_wait(uint32_t push_at, uint32_t n_rows) {
+void KernelPlanner::allow_waiting(uint32_t push_at, uint32_t n_rows) {
   if (!capabilities_.starts_in_order) return;
   plan_.order_at = push_at;
   plan_.waiting_groups = tuning_.order_groups * n_processors() / (n_rows == 1 ? 1 : 2);

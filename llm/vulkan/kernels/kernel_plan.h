@@ -24,10 +24,11 @@ struct KernelPlan {
   // push constants end with its address and that of the counters, or only with the latter.
   uint64_t scratch_bytes = 0;
   uint32_t n_counters = 0;  // u32 that are zero before and after the dispatch
-  // Where the push constants may have the address of a StageCounter; 0: the kernel has barriers.
-  uint32_t order_at = 0;
-  // It waits by counters if it has this number of workgroups or fewer.
+  // With this number of workgroups or fewer, it may wait for the stage before by a counter
+  // (stage_order.h). 0: it has barriers.
   uint32_t waiting_groups = 0;
+  // Offset in `push`, in bytes, of the address of that stage's counter. Its own counter follows.
+  uint32_t order_at = 0;
 };
 
 // Throws Error(kInternal) naming `label` if no kernel can run the command.

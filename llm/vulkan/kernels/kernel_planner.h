@@ -79,8 +79,9 @@ class KernelPlanner {
   void shader(Shader shader, std::initializer_list<uint32_t> constants);
   void push(const void* data, size_t bytes);
   void push_addresses(uint32_t n);
-  // The kernel, for `n_rows`, can wait by counters; the push constants have room at `push_at`.
-  void can_wait(uint32_t push_at, uint32_t n_rows);
+  // Lets the kernel, for `n_rows` rows, wait by counters. Its push constants have room at
+  // `push_at`.
+  void allow_waiting(uint32_t push_at, uint32_t n_rows);
 
   // Of products.
   struct VectorShape {

@@ -74,7 +74,7 @@ void KernelPlanner::paged_attention(const PagedAttentionParams& p) {
           std::bit_cast<uint32_t>(p.norm_epsilon), p.n_heads, p.n_kv_heads});
   push_addresses(10);
   push(&p, sizeof(PagedAttentionValues));
-  can_wait(plan_.push_bytes + 2 * sizeof(uint64_t), p.n_rows);  // after the scratch addresses
+  allow_waiting(plan_.push_bytes + 2 * sizeof(uint64_t), p.n_rows);  // after the scratch addresses
   plan_.groups = {n_groups, p.n_rows, n_splits};
   if (n_splits == 1) return;
   const uint64_t scratch_addresses[2] = {};

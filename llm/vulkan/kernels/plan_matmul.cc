@@ -181,7 +181,7 @@ void KernelPlanner::matmul_vector(const MatmulParams& p, uint32_t has) {
   push(sizes, sizeof sizes);
   const uint64_t norm_weight = address(7);
   push(&norm_weight, sizeof norm_weight);
-  can_wait(96, p.n_rows);  // after the operands of experts
+  allow_waiting(96, p.n_rows);  // after the operands of experts
   plan_.groups = {blocks(p.n_out, shape.out_groups * (gated ? shape.outs / 2 : shape.outs)), 1, 1};
 }
 
@@ -224,7 +224,7 @@ void KernelPlanner::matmul_int8(const MatmulParams& p, uint32_t has) {
     const uint64_t value = address(operand);
     push(&value, sizeof value);
   }
-  can_wait(plan_.push_bytes, p.n_rows);
+  allow_waiting(plan_.push_bytes, p.n_rows);
   plan_.groups = {blocks(p.n_out, turns * width), 1, 1};
 }
 

@@ -39,6 +39,18 @@ std::unique_ptr<Device> VulkanTest::open(VulkanOptions options) {
   return open_vulkan_device(test_device_index(), options);
 }
 
+MatmulParams VulkanTest::product(uint32_t n_rows, uint32_t n_out, const Weight& weight, DType in,
+                                 DType out) {
+  MatmulParams p{};
+  p.n_rows = p.rows_per_batch = n_rows;
+  p.n_out = p.out_row_stride = n_out;
+  p.n_in = p.in_row_stride = weight.n_in;
+  p.in_dtype = static_cast<uint32_t>(in);
+  p.out_dtype = static_cast<uint32_t>(out);
+  p.weight_format = weight.format;
+  return p;
+}
+
 void VulkanTest::run(const DispatchTable& table) {
   const ProgramId program = device().record(table);
   for (const CommandVariant& form : device().variants(program)) {

@@ -59,6 +59,9 @@ class VulkanTest : public testing::Test {
   // Uploads a matrix of a file format; `values` are rounded to it.
   static Weight upload(std::vector<float>& values, uint32_t n_out, uint32_t n_in, DType file,
                        Compute compute);
+  // Of a product of contiguous rows by `weight`, with n_out results in each row.
+  static MatmulParams product(uint32_t n_rows, uint32_t n_out, const Weight& weight, DType in,
+                              DType out);
   // Fails the test too if a kernel keeps matrices in memory, where the driver tells.
   static void run(const DispatchTable& table);
 

@@ -124,13 +124,7 @@ class Int8Rows : public VulkanTest {
       }
       quantize(in);
     }
-    MatmulParams p{};
-    p.n_rows = p.rows_per_batch = n_rows;
-    p.n_out = p.out_row_stride = n_out;
-    p.n_in = p.in_row_stride = n_in;
-    p.in_dtype = static_cast<uint32_t>(in_dtype);
-    p.out_dtype = static_cast<uint32_t>(out_dtype);
-    p.weight_format = weight.format;
+    MatmulParams p = VulkanTest::product(n_rows, n_out, weight, in_dtype, out_dtype);
     p.flags = gated ? kMatmulGated : 0;
     p.activation = gated ? kActivationSilu : kActivationNone;
     p.norm_epsilon = kEpsilon;

@@ -140,11 +140,7 @@ TEST_P(NormsAndGates, OfFewRowsAreWithinProducts) {
         // With more rows or longer ones, norms and gates are commands of their own.
         if (rows > (norm == Norm::kLayer ? uploaded.layer_norm_rows : uploaded.gate_rows)) continue;
         ++n_tested;
-        MatmulParams p{};
-        p.n_rows = p.rows_per_batch = rows;
-        p.n_out = p.out_row_stride = n_out;
-        p.n_in = p.in_row_stride = n_in;
-        p.weight_format = uploaded.format;
+        MatmulParams p = product(rows, n_out, uploaded, DType::kF32, DType::kF32);
         p.flags = (gated ? kMatmulGated : 0) | (norm == Norm::kLayer ? kMatmulLayerNorm : 0);
         p.activation = gated ? kActivationSilu : kActivationNone;
         p.norm_epsilon = kEpsilon;

@@ -21,15 +21,9 @@ class Quantized : public VulkanTest {
     const Operand in_buffer = store(in, dtype);
     const Operand out = poisoned(size_t{n_rows} * n_out, dtype);
     std::vector<float> bias = random(n_out);
-    MatmulParams p{};
-    p.n_rows = p.rows_per_batch = n_rows;
-    p.n_out = p.out_row_stride = n_out;
-    p.n_in = p.in_row_stride = n_in;
-    p.in_dtype = p.out_dtype = static_cast<uint32_t>(dtype);
-    p.weight_format = uploaded.format;
     DispatchTable table;
-    emit::matmul(table, "product", p, out, in_buffer, uploaded.data, store(bias, DType::kF32), {},
-                 uploaded.scale);
+    emit::matmul(table, "product", product(n_rows, n_out, uploaded, dtype, dtype), out, in_buffer,
+                 uploaded.data, store(bias, DType::kF32), {}, uploaded.scale);
     run(table);
     const std::vector<float> found = load(out, dtype);
     const bool halves = dtype == DType::kF16 || compute != Compute::kF32;

@@ -102,7 +102,7 @@ using testing::UnorderedElementsAre;
 // write.
 class RecordedBarriers : public testing::Test {
  protected:
-  // Replays the table and returns the calls of the command buffers with dispatches. There
+  // Replays a table and returns the calls of the command buffers with dispatches. There
   // is one without a stop and a clock, and possibly another with them.
   static std::vector<std::string> replay(Device& device, const DispatchTable& table, Clock clock,
                                          const Operand& stop, const Operand& result) {
@@ -118,6 +118,7 @@ class RecordedBarriers : public testing::Test {
     return found;
   }
 
+  // Of the table above.
   std::vector<std::string> calls_of(const VulkanOptions& options, Clock clock, bool has_stop) {
     const std::unique_ptr<Device> device = open_vulkan_device(test_device_index(), options);
     constexpr uint32_t kWidth = 64;
@@ -139,7 +140,7 @@ class RecordedBarriers : public testing::Test {
     return replay(*device, table, clock, has_stop ? stop : Operand(), d);
   }
 
-  // The same of products, `stages[i]` of them in stage i.
+  // Of a table with `stages[i]` products in stage i.
   static std::vector<std::string> calls_of_products(const std::vector<int>& stages,
                                                     const VulkanOptions& options = {},
                                                     Clock clock = Clock::kOff) {

@@ -102,13 +102,7 @@ class StageOrder : public VulkanTest, public testing::WithParamInterface<LayerCa
       std::vector<float> values = random(size_t{n_sums} * n_in, 0.03f);
       weight = upload(values, n_sums, n_in, GetParam().format, Compute::kAuto);
     }
-    MatmulParams p{};
-    p.n_rows = p.rows_per_batch = GetParam().n_rows;
-    p.n_out = p.out_row_stride = n_out;
-    p.n_in = p.in_row_stride = n_in;
-    p.in_dtype = static_cast<uint32_t>(in_dtype);
-    p.out_dtype = static_cast<uint32_t>(out_dtype);
-    p.weight_format = weight.format;
+    MatmulParams p = product(GetParam().n_rows, n_out, weight, in_dtype, out_dtype);
     p.flags = gated ? kMatmulGated : 0;
     p.activation = gated ? kActivationSilu : kActivationNone;
     p.norm_epsilon = 1e-5f;
