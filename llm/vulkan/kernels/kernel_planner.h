@@ -97,6 +97,8 @@ class KernelPlanner {
   };
   TileChoice choose_tile(const MatmulParams& p) const;
   uint64_t estimated_ns(const MatmulParams& p, const TileChoice& choice) const;
+  // The most rows for which matmul_vector is faster than matrix units.
+  uint32_t vector_rows(const MatmulParams& p) const;
   VectorShape vector_shape(const MatmulParams& p) const;
   void matmul_cooperative(const MatmulParams& p, uint32_t has);
   void matmul_vector(const MatmulParams& p, uint32_t has);

@@ -25,10 +25,8 @@ void KernelPlanner::matmul(const MatmulParams& p) {
   require_float(p.out_dtype);
   const bool cooperative = (p.weight_format & kWeightHalfProducts) &&
                            capabilities_.has_cooperative_matrix() && rows_aligned(p, 8);
-  const uint32_t vector_rows = !cooperative     ? kMaxVectorRows
-                               : p.n_in >= 4096 ? tuning_.vector_rows_of_long
-                                                : tuning_.vector_rows;
-  const uint32_t most_rows = present(7) ? kMaxVectorRows : std::min(vector_rows, kMaxVectorRows);
+  const uint32_t most_rows =
+      present(7) || !cooperative ? kMaxVectorRows : std::min(vector_rows(p), kMaxVectorRows);
   if (p.n_rows <= most_rows && p.rows_per_batch >= p.n_rows) return matmul_vector(p, has);
   require(!present(7), "few rows for a norm");
   if (cooperative) return matmul_cooperative(p, has);
@@ -60,6 +58,13 @@ uint32_t weight_rows(const MatmulParams& p) {
 }
 
 }  // namespace
+
+uint32_t KernelPlanner::vector_rows(const MatmulParams& p) const {
+  if (p.n_out >= 16384) return tuning_.vector_rows_of_many;
+  if (p.n_in >= 4096) return tuning_.vector_rows_of_long;
+  const bool is_small = uint64_t{weight_rows(p)} * p.n_in <= uint64_t{1} << 21;
+  return is_small ? tuning_.vector_rows_of_small : tuning_.vector_rows;
+}
 
 void KernelPlanner::matmul_cooperative(const MatmulParams& p, uint32_t has) {
   const auto [tile, n_splits] = choose_tile(p);

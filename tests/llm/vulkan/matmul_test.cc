@@ -191,7 +191,8 @@ TEST_P(NormsAndGates, OfFewRowsAreWithinProducts) {
 
 // By default a software device has one subgroup per workgroup.
 INSTANTIATE_TEST_SUITE_P(Shapes, NormsAndGates,
-                         testing::Values("vector_shape=2x2,vector_ahead=3", "vector_ahead=1"));
+                         testing::Values("vector_rows=4x2,vector_shape=2x2,vector_ahead=3",
+                                         "vector_rows=4x2,vector_ahead=1"));
 
 constexpr DType f32 = DType::kF32, f16 = DType::kF16, i8 = DType::kI8;
 
@@ -244,6 +245,34 @@ INSTANTIATE_TEST_SUITE_P(, MatmulTiles,
                                          MatmulCase{70, 77, 200, i8, f32, f32, kActivationGeluTanh,
                                                     true, true, Compute::kF16, true}),
                          case_name);
+
+class MatmulChoice : public VulkanTest {};
+
+TEST_F(MatmulChoice, MatrixUnitsMultiplyFromANumberOfRowsOn) {
+  const bool has_units = device().resolve(Compute::kAuto, WeightUse::kManyRows) == Compute::kF16;
+  struct Shape {
+    uint32_t n_out, n_in;
+    uint32_t most_rows;  // that are not for matrix units
+  };
+  for (const auto& [n_out, n_in, most_rows] :
+       {Shape{2048, 1024, 5}, Shape{2056, 1024, 3}, Shape{8, 4096, 8}, Shape{16376, 8, 5},
+        Shape{16384, 8, 2}}) {
+    SCOPED_TRACE(std::to_string(n_out) + " x " + std::to_string(n_in));
+    std::vector<float> values(size_t{n_out} * n_in);
+    const Weight weight = upload(values, n_out, n_in, DType::kF16, Compute::kAuto);
+    const uint32_t most = has_units ? most_rows : 8;
+    for (const uint32_t rows : {most, most + 1}) {
+      DispatchTable table;
+      emit::matmul(table, "product", product(rows, n_out, weight, DType::kF32, DType::kF32),
+                   poisoned(size_t{rows} * n_out, DType::kF32),
+                   poisoned(size_t{rows} * n_in, DType::kF32), weight.data, {}, {}, weight.scale);
+      const std::string found = device().variants(device().record(table))[0].variant;
+      EXPECT_EQ(found, rows == most ? "matmul_vector"
+                       : has_units  ? "matmul_cooperative"
+                                    : "matmul_tiled");
+    }
+  }
+}
 
 class MatmulLayout : public VulkanTest {};
 
