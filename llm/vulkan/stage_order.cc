@@ -18,6 +18,8 @@ uint64_t n_groups(const KernelPlan& kernel) {
 // The build of a shader with the Vulkan memory model.
 Shader waiting(Shader shader) {
   switch (shader) {
+    case Shader::kNorm:
+      return Shader::kNormWaiting;
     case Shader::kMatmulVector:
       return Shader::kMatmulVectorWaiting;
     case Shader::kMatmulInt8:

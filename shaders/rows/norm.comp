@@ -3,7 +3,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#include "buffers.glsl"
+#include "stage_order.glsl"
 #include "int8_rows.glsl"
 #include "reduce.glsl"
 
@@ -18,6 +18,7 @@ layout(constant_id = 6) const uint kInDtype = 0;
 layout(push_constant) uniform Push {
   Address out_, in_, weight, bias, index, residual;
   NormParams p;
+  StageCounters stages;
 };
 
 // Columns `column` to `column + 3` of the row at `start`. After the end of the row: its last four
@@ -39,9 +40,13 @@ void main() {
   vec4 x[kPerThread], weights[kPerThread], biases[kPerThread], residuals[kPerThread];
   [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
     uint column = first + i * stride;
-    x[i] = load4(in_, source, column, kInDtype);
     weights[i] = load4(weight, 0, column, kDTypeF32);
     if ((kPresent & 1u) != 0) biases[i] = load4(bias, 0, column, kDTypeF32);
+  }
+  wait_for_stage(stages);
+  [[unroll]] for (uint i = 0; i < kPerThread; ++i) {
+    uint column = first + i * stride;
+    x[i] = load4(in_, source, column, kInDtype);
     if ((kPresent & 4u) != 0) residuals[i] = load4(residual, r * p.d, column, kDTypeF32);
   }
   float sum = 0.0;
@@ -75,4 +80,5 @@ void main() {
       }
     }
   }
+  count_workgroups(stages, 1, gl_WorkGroupID.x == 0);
 }

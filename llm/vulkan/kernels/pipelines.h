@@ -52,6 +52,7 @@ namespace vesper {
 // all, because it makes them slower, and lavapipe of Mesa 22.3 does not run them: there it leaves
 // loops that access shared memory too early.
 #define VESPER_WAITING_SHADERS(X)                \
+  X(kNormWaiting, norm_waiting)                  \
   X(kMatmulVectorWaiting, matmul_vector_waiting) \
   X(kMatmulInt8Waiting, matmul_int8_waiting)     \
   X(kPagedAttentionWaiting, paged_attention_waiting)

@@ -33,6 +33,9 @@ void KernelPlanner::norm(const NormParams& p) {
                          present(3) * 1u + present(4) * 2u + present(5) * 4u, aligned, p.in_dtype});
   push_addresses(6);
   push(&p, sizeof p);
+  if (p.n_rows <= kMaxVectorRows) {
+    allow_waiting(blocks(plan_.push_bytes, sizeof(uint64_t)) * sizeof(uint64_t), p.n_rows);
+  }
   plan_.groups = {p.n_rows, 1, 1};
 }
 

@@ -14,11 +14,13 @@ constexpr uint32_t kWidth = 1024, kInner = 3072, kHeads = 16, kKvHeads = 8, kHea
 constexpr uint32_t kQkv = (kHeads + 2 * kKvHeads) * kHeadDim;
 constexpr uint32_t kPageRows = 32, kPages = 20;
 constexpr uint32_t kReplays = 3;
+constexpr float kEpsilon = 1e-5f;
 
 struct LayerCase {
   uint32_t n_rows;
   DType format;       // of weights
   uint32_t position;  // of the first row
+  bool norms;         // as commands of their own
 };
 
 class StageOrder : public VulkanTest, public testing::WithParamInterface<LayerCase> {
@@ -47,11 +49,11 @@ class StageOrder : public VulkanTest, public testing::WithParamInterface<LayerCa
 
  private:
   DispatchTable layer(const Operand& x, const Operand& k_pages, const Operand& v_pages) {
-    const auto& [n_rows, format, position] = GetParam();
-    const DType of_inner = format == DType::kQ4_0 ? DType::kI8 : DType::kF32;
+    const uint32_t n_rows = GetParam().n_rows;  // clang 14 cannot capture structured bindings
+    const DType of_inner = GetParam().format == DType::kQ4_0 ? DType::kI8 : DType::kF32;
     const auto floats = [](uint64_t n) { return device().allocate(n * sizeof(float), "floats"); };
     const Operand qkv = floats(n_rows * kQkv), heads = floats(n_rows * kHeads * kHeadDim),
-                  inner = floats(n_rows * kInner);
+                  inner = floats(n_rows * kInner), normed = floats(n_rows * kWidth);
     std::vector<float> norm_weight = random(kWidth);
     const Operand norm = store(norm_weight, DType::kF32);
     std::vector<float> angles = random(size_t{kPageRows} * kPages * kHeadDim);
@@ -59,7 +61,8 @@ class StageOrder : public VulkanTest, public testing::WithParamInterface<LayerCa
     std::vector<Row> rows;
     std::vector<int32_t> page_table;
     for (uint32_t r = 0; r < n_rows; ++r) {
-      rows.push_back({0, static_cast<int32_t>(r), static_cast<int32_t>(position + 31 * r), 0});
+      rows.push_back(
+          {0, static_cast<int32_t>(r), static_cast<int32_t>(GetParam().position + 31 * r), 0});
       for (uint32_t i = 0; i < kPages; ++i) {
         page_table.push_back(static_cast<int32_t>(r * kPages + i));
       }
@@ -79,11 +82,21 @@ class StageOrder : public VulkanTest, public testing::WithParamInterface<LayerCa
     p.flags = kAttentionWritesKv;
     p.n_pairs = kHeadDim / 2;
     DispatchTable table;
-    add_product(table, kQkv, kWidth, qkv, x, norm, {}, DType::kF32, DType::kF32);
+    const auto add_first = [&](uint32_t n_out, const Operand& out, DType out_dtype) {
+      if (!GetParam().norms) {
+        return add_product(table, n_out, kWidth, out, x, norm, {}, DType::kF32, out_dtype);
+      }
+      emit::norm(
+          table, "norm",
+          {n_rows, kWidth, kEpsilon, kNormRms, static_cast<uint32_t>(of_inner), kDTypeF32, kWidth},
+          normed, x, norm, {}, {});
+      add_product(table, n_out, kWidth, out, normed, {}, {}, of_inner, out_dtype);
+    };
+    add_first(kQkv, qkv, DType::kF32);
     emit::paged_attention(table, "attention", p, heads, qkv, k_pages, v_pages, store_structs(rows),
                           store_structs(page_table), {}, angle_buffer);
     add_product(table, kWidth, kHeads * kHeadDim, x, heads, {}, x, of_inner, DType::kF32);
-    add_product(table, kInner, kWidth, inner, x, norm, {}, DType::kF32, of_inner);
+    add_first(kInner, inner, of_inner);
     add_product(table, kWidth, kInner, x, inner, {}, x, of_inner, DType::kF32);
     return table;
   }
@@ -105,7 +118,7 @@ class StageOrder : public VulkanTest, public testing::WithParamInterface<LayerCa
     MatmulParams p = product(GetParam().n_rows, n_out, weight, in_dtype, out_dtype);
     p.flags = gated ? kMatmulGated : 0;
     p.activation = gated ? kActivationSilu : kActivationNone;
-    p.norm_epsilon = 1e-5f;
+    p.norm_epsilon = kEpsilon;
     emit::matmul(table, "product", p, out, in, weight.data, {}, residual, weight.scale, {}, norm);
   }
 };
@@ -120,10 +133,10 @@ TEST_P(StageOrder, GivesTheResultsOfBarriers) {
 
 INSTANTIATE_TEST_SUITE_P(Layers, StageOrder,
                          // Of the workgroups for the positions, one, two or three have any.
-                         testing::Values(LayerCase{1, DType::kQ4_0, 40},
-                                         LayerCase{3, DType::kQ4_0, 520},
-                                         LayerCase{1, DType::kF16, 630},
-                                         LayerCase{4, DType::kF16, 0}),
+                         testing::Values(LayerCase{1, DType::kQ4_0, 40, false},
+                                         LayerCase{3, DType::kQ4_0, 520, true},
+                                         LayerCase{1, DType::kF16, 630, false},
+                                         LayerCase{4, DType::kF16, 0, true}),
                          [](const auto& layer) { return "Case" + std::to_string(layer.index); });
 
 }  // namespace
