@@ -196,9 +196,13 @@ class VulkanDevice final : public VulkanChoices {
     weight.format = layout.weight_format();
     if (of_many != Compute::kF32) weight.format |= kWeightHalfProducts;
     const VulkanTuning& tuning = context_.capabilities().tuning;
+    const bool on_matrix_units = of_many != Compute::kF32 &&
+                                 context_.capabilities().has_cooperative_matrix() &&
+                                 layout.n_in % 8 == 0;
     if (layout.blocks.bits == 0) {
       if (use != WeightUse::kManyRows) {
-        weight.gate_rows = std::min(tuning.vector_rows, kMaxVectorRows);
+        weight.gate_rows = std::min(on_matrix_units ? tuning.vector_rows : tuning.vector_gate_rows,
+                                    kMaxVectorRows);
         weight.norm_rows = std::min(weight.gate_rows, tuning.vector_norm_rows);
         weight.layer_norm_rows =
             std::min(tuning.vector_layer_norm_columns / layout.n_in, kMaxVectorRows);
@@ -208,11 +212,7 @@ class VulkanDevice final : public VulkanChoices {
       weight.norm_rows = std::min(tuning.int8_rows, tuning.int8_norm_rows);
       if (weight.int8_rows != 0) weight.format |= kWeightInt8Products;
     }
-    // These products are on matrix units.
-    if (of_many != Compute::kF32 && context_.capabilities().has_cooperative_matrix() &&
-        layout.n_in % 8 == 0) {
-      weight.gate_from_rows = kMaxVectorRows + 1;
-    }
+    if (on_matrix_units) weight.gate_from_rows = kMaxVectorRows + 1;
     weight.n_out = layout.n_out;
     weight.n_in = layout.n_in;
     weight.data = memory_.allocate(layout.bytes(), label);

@@ -56,11 +56,14 @@ struct VulkanTuning {
   uint32_t vector_outs;           // outputs of a subgroup
   uint32_t vector_outs_of_many;   // the same if n_out is 16,384 or more
   uint32_t vector_outs_minimums;  // the same for one row by quantized weights with minimums
-  // With this number of rows or fewer, matmul_vector is faster than matrix units.
-  uint32_t vector_rows;
-  uint32_t vector_rows_of_small;  // the same if the weight has 2^21 elements or fewer
-  uint32_t vector_rows_of_long;   // the same if n_in is 4,096 or more
-  uint32_t vector_rows_of_many;   // the same if n_out is 16,384 or more
+  // With this number of rows or fewer, matmul_vector is faster than matrix units. The first whose
+  // condition holds counts.
+  uint32_t vector_rows_of_many;   // n_out is 16,384 or more
+  uint32_t vector_rows_of_long;   // n_in is 4,096 or more
+  uint32_t vector_rows_of_small;  // the weight has 2^21 elements or fewer
+  uint32_t vector_rows;           // of other products
+  // Without matrix units, it applies gates with this number of rows or fewer.
+  uint32_t vector_gate_rows;
   // With this number of rows or fewer, it applies the RMS norm before it.
   uint32_t vector_norm_rows;
   // With this number of columns in all rows together or fewer, it applies the layer norm before it.

@@ -6,6 +6,16 @@
 #include "llm/vulkan/kernels/kernel_planner.h"
 
 namespace vesper {
+namespace {
+
+// A product with this number of outputs or more has workgroups for all processors.
+constexpr uint32_t kManyOuts = 16384;
+
+uint32_t weight_rows(const MatmulParams& p) {
+  return (p.flags & kMatmulGated) != 0 ? 2 * p.n_out : p.n_out;
+}
+
+}  // namespace
 
 void KernelPlanner::matmul(const MatmulParams& p) {
   require_weight(p.weight_format);
@@ -51,16 +61,8 @@ bool KernelPlanner::rows_aligned(const MatmulParams& p, uint32_t n) const {
          address(1) % std::min<uint64_t>(16, n * element) == 0;
 }
 
-namespace {
-
-uint32_t weight_rows(const MatmulParams& p) {
-  return (p.flags & kMatmulGated) != 0 ? 2 * p.n_out : p.n_out;
-}
-
-}  // namespace
-
 uint32_t KernelPlanner::vector_rows(const MatmulParams& p) const {
-  if (p.n_out >= 16384) return tuning_.vector_rows_of_many;
+  if (p.n_out >= kManyOuts) return tuning_.vector_rows_of_many;
   if (p.n_in >= 4096) return tuning_.vector_rows_of_long;
   const bool is_small = uint64_t{weight_rows(p)} * p.n_in <= uint64_t{1} << 21;
   return is_small ? tuning_.vector_rows_of_small : tuning_.vector_rows;
@@ -146,7 +148,7 @@ KernelPlanner::VectorShape KernelPlanner::vector_shape(const MatmulParams& p) co
   // give enough subgroups to keep the memory busy. With one row by quantized weights a lane loads
   // 32 columns at once.
   const bool one_row_of_blocks = in_blocks(p.weight_format) && p.n_rows == 1;
-  const bool many_outs = p.n_out >= 16384;
+  const bool many_outs = p.n_out >= kManyOuts;
   uint32_t outs = many_outs ? tuning_.vector_outs_of_many : tuning_.vector_outs;
   uint32_t split = std::max(tuning_.vector_split, 1u);
   if (one_row_of_blocks && names_minimums(p.weight_format)) outs = tuning_.vector_outs_minimums;
@@ -211,7 +213,7 @@ void KernelPlanner::matmul_int8(const MatmulParams& p, uint32_t has) {
   const uint32_t most = writes_int8 ? (gated ? 64 : 32) / shape.outs : shape.subgroups;
   const uint32_t subgroups =
       std::min({shape.subgroups, most, capabilities_.max_workgroup_threads / subgroup});
-  const bool splits = p.n_in >= 64 * subgroup && p.n_out < 16384 && !writes_int8;
+  const bool splits = p.n_in >= 64 * subgroup && p.n_out < kManyOuts && !writes_int8;
   const uint32_t split = splits ? std::min(shape.split, subgroups) : 1;
   const uint32_t outs = shape.outs, out_groups = subgroups / split;
   const uint32_t width = out_groups * (gated ? outs / 2 : outs);
