@@ -30,6 +30,17 @@
   coopMatStore(m, array, start, pitch, gl_CooperativeMatrixLayoutRowMajor)
 #define MULTIPLY_ADD(a, b, sum) coopMatMulAdd(a, b, sum)
 #define MULTIPLY_ELEMENTS(a, b) ((a) * (b))
+// The lane's part of matrix B number `index`, 16 x 16, of an array of matrices in the order of
+// llm/vulkan/kernels/weight_layout.h.
+#define ORDERED_B uvec4
+#define LOAD_ORDERED_B(part, array, index) part = array[(index) * 32 + gl_SubgroupInvocationID]
+#define SET_B(m, part)                                                                        \
+  {                                                                                           \
+    f16vec2 first_ = unpackFloat2x16((part).x), second_ = unpackFloat2x16((part).y);          \
+    f16vec2 third_ = unpackFloat2x16((part).z), fourth_ = unpackFloat2x16((part).w);          \
+    m[0] = first_.x, m[1] = first_.y, m[2] = second_.x, m[3] = second_.y;                     \
+    m[4] = third_.x, m[5] = third_.y, m[6] = fourth_.x, m[7] = fourth_.y;                     \
+  }
 // Before loops over matrices. A GPU keeps matrices in registers only if these are unrolled; the
 // model's compiler would take minutes.
 #define UNROLL_MATRICES [[unroll]]
@@ -70,6 +81,9 @@ MATRIX_ROW MULTIPLY_ELEMENTS(MATRIX_ROW a, MATRIX_ROW b) {
     array[(start) + OWN_ROW * (pitch)] = floatBitsToUint(vec4(m[0], m[1], m[2], m[3]));      \
     array[(start) + OWN_ROW * (pitch) + 1] = floatBitsToUint(vec4(m[4], m[5], m[6], m[7]));  \
   }
+#define ORDERED_B MATRIX_B
+#define LOAD_ORDERED_B(part, array, index) LOAD_B(part, array, (index) * 8, 1)
+#define SET_B(m, part) m = part
 #define LOAD_SUM_FLOATS(m, array, start, pitch) \
   for (uint c_ = 0; c_ < 8; ++c_) m[c_] = array[(start) + OWN_ROW * (pitch) + c_];
 #define STORE_SUM_FLOATS(m, array, start, pitch)                                         \

@@ -117,7 +117,8 @@ SileroVad::SileroVad(Device& device, const WeightProvider& weights)
   };
 
   const TensorView& spectrum = require_shape(weights, "stft_conv.weight", {2 * kBins, 1, kDft});
-  spectrum_weight_ = device.upload({{&spectrum}, true}, WeightUse::kManyRows, compute);
+  spectrum_weight_ =
+      device.upload({{&spectrum}, MatrixKind::kConvolution}, WeightUse::kManyRows, compute);
   for (size_t i = 0; i < kConvolutions.size(); ++i) {
     const ConvolutionShape& shape = kConvolutions[i];
     require_shape(weights, std::string(shape.name) + ".weight", {shape.n_out, shape.n_in, kTaps});
@@ -126,7 +127,7 @@ SileroVad::SileroVad(Device& device, const WeightProvider& weights)
          buffer(uint64_t{most_chunks_} * out_rows(i) * shape.n_out, shape.name)});
   }
   const TensorView& input = require_shape(weights, "lstm_cell.weight_ih", {4 * kHidden, kHidden});
-  input_weight_ = device.upload({{&input}, false}, WeightUse::kManyRows, compute);
+  input_weight_ = device.upload({{&input}}, WeightUse::kManyRows, compute);
   const auto vector = [&](const char* name, const std::vector<uint64_t>& shape) {
     return read_f32(require_shape(weights, name, shape));
   };

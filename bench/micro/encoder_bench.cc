@@ -106,7 +106,7 @@ class EncoderTable {
     view.shape = {n_out, n_in};
     view.data = numbers.data();
     view.bytes = numbers.size() * sizeof(float);
-    const Weight weight = device_->upload({{&view}, false}, WeightUse::kManyRows, compute_);
+    const Weight weight = device_->upload({{&view}}, WeightUse::kManyRows, compute_);
     MatmulParams params{};
     params.n_rows = params.rows_per_batch = n_rows;
     params.n_out = params.out_row_stride = n_out;

@@ -64,7 +64,7 @@ Result measure(Device& device, DType dtype, Compute compute, uint32_t n_rows,
     view.shape = {shape.n_out, shape.n_in};
     view.data = file.data();
     view.bytes = file.size();
-    const Weight weight = device.upload({{&view}, false}, WeightUse::kAnyRows, compute);
+    const Weight weight = device.upload({{&view}}, WeightUse::kAnyRows, compute);
     MatmulParams params{};
     params.n_rows = params.rows_per_batch = n_rows;
     params.n_out = params.out_row_stride = shape.n_out;

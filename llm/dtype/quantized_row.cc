@@ -85,7 +85,7 @@ std::optional<BlockFormat> block_format(const TensorView& tensor) {
 }
 
 std::optional<BlockFormat> block_format(const MatrixSource& source) {
-  if (source.convolution) return std::nullopt;
+  if (source.is_convolution()) return std::nullopt;
   std::optional<BlockFormat> common;
   for (const TensorView* part : source.parts) {
     const std::optional<BlockFormat> format = block_format(*part);

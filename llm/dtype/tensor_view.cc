@@ -66,7 +66,7 @@ void check_matrix(const std::string& where, const MatrixSource& source) {
   const auto fail = [&](const TensorView& part, const std::string& expected) {
     throw Error(ErrorKind::kModel, where + ": expected tensor " + part.file_name + " " + expected);
   };
-  const size_t rank = source.convolution ? 3 : 2;
+  const size_t rank = source.is_convolution() ? 3 : 2;
   for (const TensorView* part : source.parts) {
     if (part->shape.size() != rank) {
       fail(*part,
@@ -130,7 +130,7 @@ MatrixRow matrix_row(const MatrixSource& source, uint64_t row) {
 void read_f32(const MatrixSource& source, uint64_t row, float* out) {
   const MatrixRow at = matrix_row(source, row);
   const uint64_t n = row_elements(*at.part);
-  if (!source.convolution) return read_f32(*at.part, at.row * n, n, out);
+  if (!source.is_convolution()) return read_f32(*at.part, at.row * n, n, out);
   const uint64_t width = at.part->shape[2], channels = at.part->shape[1];
   std::vector<float> taps(n);
   read_f32(*at.part, at.row * n, n, taps.data());

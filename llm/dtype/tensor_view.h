@@ -35,13 +35,19 @@ struct TensorView {
   uint64_t n_elements() const;  // 1 for a scalar
 };
 
+enum class MatrixKind {
+  kPlain,
+  kConvolution,  // kernels [rows, channels, width], to be stored as [rows, width, channels]
+  kGates,        // rows of gates, then as many up rows
+  kExperts,      // the matrices of several experts
+};
+
 // A matrix of the files: stacked parts.
 struct MatrixSource {
   std::vector<const TensorView*> parts;  // each [rows, cols], or [rows, channels, width] for a
                                          // convolution
-  // The parts are convolution kernels [rows, channels, width], to be stored as [rows, width,
-  // channels].
-  bool convolution = false;
+  MatrixKind kind = MatrixKind::kPlain;
+  bool is_convolution() const { return kind == MatrixKind::kConvolution; }
 };
 
 // "[384, 80, 3]"

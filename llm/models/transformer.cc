@@ -39,8 +39,9 @@ void upload_experts(const WeightUploader& upload, const WeightUploader& exact,
     layer.router = exact.linear(prefix, {"ffn.router"}, {experts.n}, d, use);
   } else {
     layer.router = exact.linear(prefix, {"ffn.router", "shared.router"}, {experts.n, 1}, d, use);
-    layer.shared_up = upload.linear(prefix + "shared.", {"gate", "up"},
-                                    {experts.d_shared, experts.d_shared}, d, use);
+    layer.shared_up =
+        upload.linear(prefix + "shared.", {"gate", "up"}, {experts.d_shared, experts.d_shared}, d,
+                      use, MatrixKind::kGates);
     layer.shared_down = upload.linear(prefix + "shared.", {"down"}, {d}, experts.d_shared, use);
   }
   std::vector<std::string> up, down;
@@ -50,8 +51,9 @@ void upload_experts(const WeightUploader& upload, const WeightUploader& exact,
     down.push_back(expert + "down");
   }
   const std::vector<uint32_t> up_rows(up.size(), experts.d_ffn), down_rows(down.size(), d);
-  layer.ffn_up = upload.linear(prefix + "experts.", up, up_rows, d, use);
-  layer.ffn_down = upload.linear(prefix + "experts.", down, down_rows, experts.d_ffn, use);
+  layer.ffn_up = upload.linear(prefix + "experts.", up, up_rows, d, use, MatrixKind::kExperts);
+  layer.ffn_down =
+      upload.linear(prefix + "experts.", down, down_rows, experts.d_ffn, use, MatrixKind::kExperts);
 }
 
 uint64_t group_bytes(uint32_t n_slots, uint32_t n_experts) {
@@ -107,8 +109,10 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
       upload_experts(upload, WeightUploader(device, provider, Compute::kF32), config, prefix, use,
                      layer);
     } else if (config.gated_ffn) {
-      layer.ffn_up =
-          upload.linear(prefix + "ffn.", {"gate", "up"}, {config.d_ffn, config.d_ffn}, d, use);
+      // Products apply only activations of one number.
+      const bool within_product = kernel_activation(config.activation) <= kActivationSigmoid;
+      layer.ffn_up = upload.linear(prefix + "ffn.", {"gate", "up"}, {config.d_ffn, config.d_ffn}, d,
+                                   use, within_product ? MatrixKind::kGates : MatrixKind::kPlain);
     } else {
       layer.ffn_up = upload.linear(prefix + "ffn.", {"up"}, {config.d_ffn}, d, use);
     }

@@ -21,7 +21,7 @@ Weight WeightUploader::matrix(const MatrixSource& source, WeightUse use) const {
   if (!device_.keeps_writes()) return device_.upload(source, use, compute_);
   std::vector<LoadedTensor> loaded;
   for (const TensorView* part : source.parts) loaded.push_back(provider_.load(*part));
-  MatrixSource in_memory{{}, source.convolution};
+  MatrixSource in_memory{{}, source.kind};
   for (const LoadedTensor& part : loaded) in_memory.parts.push_back(&part.view);
   const Weight weight = device_.upload(in_memory, use, compute_);
   for (const TensorView* part : source.parts) provider_.release(*part);
@@ -86,9 +86,9 @@ Operand WeightUploader::head_norm(const std::string& name, uint32_t head_dim,
 LinearWeights WeightUploader::linear(const std::string& prefix,
                                      const std::vector<std::string>& parts,
                                      const std::vector<uint32_t>& n_out, uint32_t n_in,
-                                     WeightUse use) const {
+                                     WeightUse use, MatrixKind kind) const {
   LinearWeights linear;
-  MatrixSource source;
+  MatrixSource source{{}, kind};
   std::vector<const TensorView*> biases;  // null for a part without one
   bool has_bias = false;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -120,7 +120,7 @@ LinearWeights WeightUploader::convolution(const std::string& name, uint32_t n_ou
   const TensorView& tensor = provider_.require(name + ".weight");
   require_elements(provider_, tensor, uint64_t{n_out} * channels * width);
   LinearWeights linear;
-  linear.weight = matrix({{&tensor}, true}, WeightUse::kManyRows);
+  linear.weight = matrix({{&tensor}, MatrixKind::kConvolution}, WeightUse::kManyRows);
   linear.bias = vector(name + ".bias", n_out);
   return linear;
 }

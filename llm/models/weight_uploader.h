@@ -45,7 +45,8 @@ class WeightUploader {
   // The matrices `prefix + part + ".weight"` stacked, and their biases, zero for a part without
   // one; no bias if none has one. Each part is [n_out / parts, n_in].
   LinearWeights linear(const std::string& prefix, const std::vector<std::string>& parts,
-                       const std::vector<uint32_t>& n_out, uint32_t n_in, WeightUse use) const;
+                       const std::vector<uint32_t>& n_out, uint32_t n_in, WeightUse use,
+                       MatrixKind kind = MatrixKind::kPlain) const;
   // A convolution kernel [n_out, channels, width] as a product over overlapping rows.
   LinearWeights convolution(const std::string& name, uint32_t n_out, uint32_t channels,
                             uint32_t width) const;

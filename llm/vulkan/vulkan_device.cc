@@ -109,7 +109,8 @@ class VulkanChoices : public Device {
 
   uint64_t stored_bytes(const MatrixSource& source, WeightUse use,
                         Compute resolved) const override {
-    const WeightLayout layout = weight_layout(source, use, of_many_rows(resolved));
+    // Takes the same memory in the order of matrices.
+    const WeightLayout layout = weight_layout(source, use, of_many_rows(resolved), 0);
     return layout.bytes() + layout.all_scale_bytes();
   }
 
@@ -176,7 +177,7 @@ class VulkanDevice final : public VulkanChoices {
         context_(std::move(instance), index, options),
         memory_(context_, host_visible_),
         pipelines_(context_) {
-    context_.set_matrix_rows_in_quads(has_rows_in_quads(context_, memory_, pipelines_));
+    if (has_rows_in_quads(context_, memory_, pipelines_)) context_.set_matrix_rows_in_quads();
     take(context_.capabilities());
   }
 
@@ -190,7 +191,8 @@ class VulkanDevice final : public VulkanChoices {
 
   Weight upload(const MatrixSource& source, WeightUse use, Compute resolved) override {
     const Compute of_many = of_many_rows(resolved);
-    const WeightLayout layout = weight_layout(source, use, of_many);
+    const WeightLayout layout =
+        weight_layout(source, use, of_many, context_.capabilities().weight_matrix_side);
     const std::string& label = source.parts[0]->name;
     Weight weight;
     weight.format = layout.weight_format();
@@ -212,18 +214,23 @@ class VulkanDevice final : public VulkanChoices {
       weight.norm_rows = std::min(tuning.int8_rows, tuning.int8_norm_rows);
       if (weight.int8_rows != 0) weight.format |= kWeightInt8Products;
     }
-    if (on_matrix_units) weight.gate_from_rows = kMaxVectorRows + 1;
+    if (layout.matrix_side != 0) {
+      if (layout.has_gates) weight.gate_from_rows = 1;
+    } else if (on_matrix_units) {
+      weight.gate_from_rows = kMaxVectorRows + 1;
+    }
     weight.n_out = layout.n_out;
     weight.n_in = layout.n_in;
     weight.data = memory_.allocate(layout.bytes(), label);
     // Aligned for any type by operator new.
     std::vector<std::byte> scales(layout.all_scale_bytes());
-    memory_.fill(
-        weight.data, layout.row_bytes, [&](uint64_t offset, uint64_t bytes, std::byte* out) {
-          const uint32_t first = static_cast<uint32_t>(offset / layout.row_bytes);
-          write_rows(source, layout, first, static_cast<uint32_t>(bytes / layout.row_bytes), out,
-                     scales.data() + first * layout.scale_bytes);
-        });
+    memory_.fill(weight.data, layout.row_bytes * layout.row_unit(),
+                 [&](uint64_t offset, uint64_t bytes, std::byte* out) {
+                   const uint32_t first = static_cast<uint32_t>(offset / layout.row_bytes);
+                   write_rows(source, layout, first,
+                              static_cast<uint32_t>(bytes / layout.row_bytes), out,
+                              scales.data() + first * layout.scale_bytes);
+                 });
     if (!scales.empty()) {
       weight.scale = memory_.allocate(scales.size(), label);
       memory_.write(weight.scale, scales.data());

@@ -6,6 +6,9 @@
 // bytes of padding, so that the rows of a matrix are in different banks. Starts and strides of `in`
 // must be multiples of 8 elements.
 //
+// Weights in the order of matrices (llm/vulkan/kernels/weight_layout.h) do not go through shared
+// memory: each subgroup loads those of its outputs, kDepth columns before it needs them.
+//
 // In a gated product, every eight weight rows of a tile are four gate rows and their four up rows. A
 // matrix then has both sums of an output.
 //
@@ -39,6 +42,9 @@ layout(constant_id = 12) const uint kWeightFormat = 0;
 layout(constant_id = 13) const uint kActivation = 0;
 layout(constant_id = 14) const uint kSplits = 1;
 layout(constant_id = 15) const uint kWholeSteps = 0;  // n_in is a multiple of kDepth
+layout(constant_id = 16) const uint kInMatrices = 0;  // the weights are in the order of matrices
+// Rows of `in` (bit 0) or of the output (bit 1) do not all have the same distance.
+layout(constant_id = 17) const uint kBatches = 0;
 #include "cooperative_matrices.glsl"
 #include "quantized.glsl"
 
@@ -59,7 +65,7 @@ const uint kChunks = kDepth / 8;  // of 8 halves, 16 bytes, in a row of a block
 const uint kPitch = kChunks + 1;
 const uint kStep = kThreads / kChunks;  // rows that the workgroup loads at once
 const uint kInLoads = (kTileRows + kStep - 1) / kStep;
-const uint kWeightLoads = kInBlocks ? 1 : (kTileOuts + kStep - 1) / kStep;
+const uint kWeightLoads = kInBlocks || kInMatrices != 0 ? 1 : (kTileOuts + kStep - 1) / kStep;
 // Quantized weights are loaded by blocks of 32 columns instead.
 const uint kBlocks = kDepth / 32;  // in a row of the tile
 const uint kBlockStep = kThreads / kBlocks;
@@ -72,15 +78,21 @@ const uint kAcross = kSubgroupOuts / kSide;
 const uint kSubgroupsAcross = kTileOuts / kSubgroupOuts;
 const uint kSubgroups = kTileRows / kSubgroupRows * kSubgroupsAcross;
 const uint kMatrices = kDown * kAcross;
-const uint kStagePitch = kSide / 4 + 1;  // of vectors
+const uint kStagePitch = kSubgroupOuts / 4 + 1;  // of vectors
+// Writes of eight outputs by a lane, for kSide rows.
+const uint kLanes = kThreads / kSubgroups;
+const uint kWrites = (kSide * kSubgroupOuts / 8 + kLanes - 1) / kLanes;
 const bool kGated = (kFlags & kMatmulGated) != 0;
+const uint kInners = kDepth / kInner;  // multiplications per block of columns
 
 const uint kWeightTile = kTileRows * kPitch;
 const uint kMatrixVectors = kSide * kSide / 4;
 const uint kTileVectors = kTileRows * kTileOuts / 4;  // of the sums of a tile
 
 // A tile of `in`, then a tile of weights. At the end, sums.
-shared uvec4 tiles[(kTileRows + kTileOuts) * kPitch];
+const uint kTilesVectors = (kTileRows + (kInMatrices != 0 ? 0 : kTileOuts)) * kPitch;
+const uint kStageVectors = kSubgroups * kSide * kStagePitch;
+shared uvec4 tiles[kTilesVectors > kStageVectors ? kTilesVectors : kStageVectors];
 shared uint next_part;  // of a tile's sums that this workgroup adds; kSplits or more: none
 
 // Whether the tile has this row: the last step of loads may go beyond the tile.
@@ -171,11 +183,46 @@ CodeBlock load_tile_block(uint row, uint k) {
   return load_block(weight, scale, weight_row(row), p.n_in, k);
 }
 
-// Four sums of rows o to o + 3 of the weight, with their scale and bias.
-vec4 completed(vec4 sum, uint o) {
-  if ((kPresent & kHasScale) != 0) sum *= Vec4Buffer(scale).v[o / 4];
-  if ((kPresent & kHasBias) != 0) sum += Vec4Buffer(bias).v[o / 4];
+// Where a row begins, without the divisions if all rows have the same distance.
+uint in_row_start(uint r) {
+  if ((kBatches & 1u) == 0) return r * p.in_row_stride;
+  return r / p.rows_per_batch * p.in_batch_stride + r % p.rows_per_batch * p.in_row_stride;
+}
+uint out_row_start(uint r) {
+  if ((kBatches & 2u) == 0) return r * p.out_row_stride;
+  return r / p.rows_per_batch * p.out_batch_stride + r % p.rows_per_batch * p.out_row_stride;
+}
+uint residual_row_start(uint r) {
+  return (kFlags & kMatmulResidualByRow) != 0 ? r % p.rows_per_batch * p.n_out : out_row_start(r);
+}
+
+// Scales and biases of eight sums, columns i to i + 7 of the tiles, with aligned outputs: of eight
+// outputs, or of four gates and their four up rows.
+struct Terms {
+  vec4 scale[2], bias[2];
+};
+Terms load_terms(uint i) {
+  Terms terms;
+  if (kAlignedOut == 0) return terms;
+  uint o = (kGated ? i / 2 : i) / 4, other = kGated ? p.n_out / 4 + o : o + 1;
+  if ((kPresent & kHasScale) != 0) {
+    terms.scale[0] = Vec4Buffer(scale).v[o];
+    terms.scale[1] = Vec4Buffer(scale).v[other];
+  }
+  if ((kPresent & kHasBias) != 0) {
+    terms.bias[0] = Vec4Buffer(bias).v[o];
+    terms.bias[1] = Vec4Buffer(bias).v[other];
+  }
+  return terms;
+}
+vec4 completed(vec4 sum, Terms terms, uint part) {
+  if ((kPresent & kHasScale) != 0) sum *= terms.scale[part];
+  if ((kPresent & kHasBias) != 0) sum += terms.bias[part];
   return sum;
+}
+vec4 activated(vec4 x) {
+  return vec4(activate(kActivation, x.x), activate(kActivation, x.y), activate(kActivation, x.z),
+              activate(kActivation, x.w));
 }
 float completed(float sum, uint o) {
   if ((kPresent & kHasScale) != 0) sum *= F32Buffer(scale).v[o];
@@ -183,40 +230,43 @@ float completed(float sum, uint o) {
   return sum;
 }
 
-// Outputs o to o + 3 of a row that starts at `start`. `other`: sums of the up rows, if gated.
-vec4 finish(vec4 value, vec4 other, uint o, uint start, uint batch_row) {
-  value = completed(value, o);
-  value = vec4(activate(kActivation, value.x), activate(kActivation, value.y),
-               activate(kActivation, value.z), activate(kActivation, value.w));
-  if (kGated) value *= completed(other, p.n_out + o);
-  if ((kPresent & kHasResidual) != 0) {
-    uint from = (kFlags & kMatmulResidualByRow) != 0 ? batch_row * p.n_out : start;
-    value += Vec4Buffer(residual).v[(from + o) / 4];
-  }
-  return value;
-}
-
 // Output o of row r. `other`: the sum of the up row, if gated.
 void finish_output(uint r, uint o, float sum, float other) {
-  uint batch_row = r % p.rows_per_batch;
-  uint start = r / p.rows_per_batch * p.out_batch_stride + batch_row * p.out_row_stride;
   float value = activate(kActivation, completed(sum, o));
   if (kGated) value *= completed(other, p.n_out + o);
-  if ((kPresent & kHasResidual) != 0) {
-    uint at = (kFlags & kMatmulResidualByRow) != 0 ? batch_row * p.n_out : start;
-    value += F32Buffer(residual).v[at + o];
-  }
-  store_float(out_, start + o, kOutDtype, value);
+  if ((kPresent & kHasResidual) != 0) value += F32Buffer(residual).v[residual_row_start(r) + o];
+  store_float(out_, out_row_start(r) + o, kOutDtype, value);
+}
+
+// The residual of eight sums of row r, columns i to i + 7 of the tiles, with aligned outputs: of
+// eight outputs, or of four with gates. The compiler cannot move these loads before stores, which may
+// be to the same buffer, so they stand before the stores of kSide rows.
+struct Residual {
+  vec4 first, second;
+};
+Residual load_residual(uint r, uint i) {
+  Residual before = Residual(vec4(0.0), vec4(0.0));
+  if (kAlignedOut == 0 || (kPresent & kHasResidual) == 0) return before;
+  uint at = (residual_row_start(r) + (kGated ? i / 2 : i)) / 4;
+  before.first = Vec4Buffer(residual).v[at];
+  if (!kGated) before.second = Vec4Buffer(residual).v[at + 1];
+  return before;
 }
 
 // Eight sums of row r, columns i to i + 7 of the tiles: eight outputs, or four with gates.
-void finish_outputs(uint r, uint i, vec4 low, vec4 high) {
+void finish_outputs(uint r, uint i, vec4 low, vec4 high, Terms terms, Residual before) {
   uint o = kGated ? i / 2 : i;
   if (kAlignedOut != 0) {
-    uint batch_row = r % p.rows_per_batch;
-    uint start = r / p.rows_per_batch * p.out_batch_stride + batch_row * p.out_row_stride;
-    vec4 first = finish(low, high, o, start, batch_row), second = vec4(0.0);
-    if (!kGated) second = finish(high, high, o + 4, start, batch_row);
+    uint start = out_row_start(r);
+    low = completed(low, terms, 0);
+    high = completed(high, terms, 1);
+    vec4 first = activated(low), second = vec4(0.0);
+    if (kGated) {
+      first *= high;
+    } else {
+      second = activated(high) + before.second;
+    }
+    first += before.first;
     if (kOutDtype == kDTypeF16) {
       if (kGated) {
         UVec2Buffer(out_).v[(start + o) / 4] = pack_half4(first);
@@ -246,6 +296,8 @@ void add_part(uint part_to_add, uint first_partial, uint first_row, uint first_o
     uint column = first_out + subgroup % kSubgroupsAcross * kSubgroupOuts +
                   matrix % kAcross * kSide + in_matrix % (kSide / 8) * 8;
     if (row >= p.n_rows || column >= n_sums) continue;
+    Residual before = load_residual(row, column);
+    Terms terms = load_terms(column);
     uvec4 sums[kSplits * 2];  // all loads are in flight at once
     [[unroll]] for (uint n = 0; n < kSplits; ++n) {
       uint at = first_partial + n * kTileVectors + i * 2;
@@ -257,7 +309,7 @@ void add_part(uint part_to_add, uint first_partial, uint first_row, uint first_o
       low += uintBitsToFloat(sums[n * 2]);
       high += uintBitsToFloat(sums[n * 2 + 1]);
     }
-    finish_outputs(row, column, low, high);
+    finish_outputs(row, column, low, high, terms, before);
   }
 }
 
@@ -277,7 +329,7 @@ void main() {
   uint in_start[kInLoads];
   [[unroll]] for (uint i = 0; i < kInLoads; ++i) {
     uint r = min(first_row + load_row + i * kStep, p.n_rows - 1);
-    in_start[i] = r / p.rows_per_batch * p.in_batch_stride + r % p.rows_per_batch * p.in_row_stride;
+    in_start[i] = in_row_start(r);
   }
   uint weight_out[kWeightLoads];
   [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
@@ -308,9 +360,23 @@ void main() {
         for (uint k = first_column % 256; k != 0; k -= 64) scales[i].words = scales[i].words.yzwx;
       }
     }
-  } else {
+  } else if (kInMatrices == 0) {
     [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
       weight_next[i] = load_weight_bits(weight_out[i], start_column, columns);
+    }
+  }
+  // Weights in the order of matrices. After the last column, the last matrix is multiplied with
+  // zeros; outputs that do not exist have the last ones' weights.
+  ORDERED_B ordered[kInMatrices != 0 ? kAcross * kInners : 1];
+  uint ordered_start[kInMatrices != 0 ? kAcross : 1];
+  uint n_inners = columns / kInner;
+  if (kInMatrices != 0) {
+    [[unroll]] for (uint j = 0; j < kAcross; ++j) {
+      ordered_start[j] = min((first_out + tile_out) / kSide + j, n_sums / kSide - 1) * n_inners;
+      [[unroll]] for (uint k = 0; k < kInners; ++k) {
+        LOAD_ORDERED_B(ordered[k * kAcross + j], UVec4Buffer(weight).v,
+                       ordered_start[j] + min(first_column / kInner + k, n_inners - 1));
+      }
     }
   }
   for (uint k0 = first_column; k0 < end_column; k0 += kDepth) {
@@ -334,7 +400,7 @@ void main() {
           }
         }
       }
-    } else {
+    } else if (kInMatrices == 0) {
       [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
         uint row = load_row + i * kStep;
         if (in_tile(row, kStep, kTileOuts)) {
@@ -343,22 +409,29 @@ void main() {
       }
     }
     barrier();
-    [[unroll]] for (uint k = 0; k < kDepth / kInner; ++k) {
+    [[unroll]] for (uint k = 0; k < kInners; ++k) {
       MATRIX_A a[kDown];
       MATRIX_B b[kAcross];
       [[unroll]] for (uint i = 0; i < kDown; ++i) {
         LOAD_A(a[i], tiles, (tile_row + i * kSide) * kPitch + k * (kInner / 8), kPitch);
       }
       [[unroll]] for (uint j = 0; j < kAcross; ++j) {
-        LOAD_B(b[j], tiles, kWeightTile + (tile_out + j * kSide) * kPitch + k * (kInner / 8), kPitch);
+        if (kInMatrices != 0) {
+          SET_B(b[j], ordered[k * kAcross + j]);
+        } else {
+          uint row = tile_out + j * kSide;
+          LOAD_B(b[j], tiles, kWeightTile + row * kPitch + k * (kInner / 8), kPitch);
+        }
       }
       // The next block is loaded after the first matrices, which would otherwise wait behind it in
       // the queue of loads. With quantized weights and many rows, half of the rows are loaded one
       // multiplication later. All loads stand in one conditional block: in two, a product takes 1.6
       // times as long on an H100. Instead of a row or column that does not exist the last one is
       // loaded: a condition for each load takes 1 to 2% of an encoder's pass.
+      // With weights in the order of matrices, the last step loads columns that it does not need:
+      // with a condition, a product takes up to 1.3 times as long on an H200.
       uint next = k0 + kDepth;
-      if (next < end_column) {
+      if (kInMatrices != 0 || next < end_column) {
         uint next_column = min(next + chunk * 8, p.n_in - 8);
         [[unroll]] for (uint i = 0; i < kInLoads; ++i) {
           if (k == (kHalfLater ? i * 2 / kInLoads : 0)) {
@@ -375,10 +448,16 @@ void main() {
               }
             }
           }
-        } else if (k == 0) {
+        } else if (k == 0 && kInMatrices == 0) {
           [[unroll]] for (uint i = 0; i < kWeightLoads; ++i) {
             weight_next[i] = load_weight_bits(weight_out[i], next_column, columns);
           }
+        }
+      }
+      if (kInMatrices != 0) {
+        uint at = min(next / kInner + k, n_inners - 1);
+        [[unroll]] for (uint j = 0; j < kAcross; ++j) {
+          LOAD_ORDERED_B(ordered[k * kAcross + j], UVec4Buffer(weight).v, ordered_start[j] + at);
         }
       }
       [[unroll]] for (uint j = 0; j < kAcross; ++j) {
@@ -417,37 +496,47 @@ void main() {
     return;
   }
 
-  // Each matrix goes through the subgroup's part of shared memory, and eight outputs of a row at a
-  // time are written. The loop is not unrolled: otherwise the compiler keeps `sums` in memory,
-  // which is six times slower on an H200.
+  // kSide rows of the subgroup's sums at a time go through its part of shared memory, and eight
+  // outputs of a row at a time are written. The loop is not unrolled: otherwise the compiler keeps
+  // `sums` in memory, which is six times slower on an H200.
   uint stage_start = gl_SubgroupID * kSide * kStagePitch;
-  [[dont_unroll]] for (uint m = 0; m < kMatrices; ++m) {
+  uint first_of_subgroup = first_out + tile_out;
+  [[dont_unroll]] for (uint i = 0; i < kDown; ++i) {
     [[unroll]] for (uint n = 0; n < kMatrices; ++n) {
-      if (n == m) {
-        STORE_SUM(sums[n], tiles, stage_start, kStagePitch);
+      if (n / kAcross == i) {
+        STORE_SUM(sums[n], tiles, stage_start + n % kAcross * (kSide / 4), kStagePitch);
       }
     }
-    subgroupMemoryBarrierShared();
-    subgroupBarrier();
-    uint first_of_matrix = first_out + tile_out + m % kAcross * kSide;
-    uint row_of_matrix = first_row + tile_row + m / kAcross * kSide;
+    uint row_of_matrix = first_row + tile_row + i * kSide;
     // Outputs without alignment, such as logits of 51,865 tokens, are written one by one: those of
     // successive lanes follow one another.
     const bool kOneByOne = kAlignedOut == 0 && !kGated;
-    for (uint c = gl_SubgroupInvocationID; kOneByOne && c < kSide * kSide; c += gl_SubgroupSize) {
-      uint row = c / kSide, column = c % kSide;
+    Residual before[kWrites];
+    [[unroll]] for (uint w = 0; w < kWrites; ++w) {
+      uint c = w * kLanes + gl_SubgroupInvocationID;
+      uint row = row_of_matrix + c / (kSubgroupOuts / 8);
+      uint column = first_of_subgroup + c % (kSubgroupOuts / 8) * 8;
+      bool exists = row < p.n_rows && column < n_sums;
+      before[w] = load_residual(exists ? row : 0, exists ? column : 0);
+    }
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
+    for (uint c = gl_SubgroupInvocationID; kOneByOne && c < kSide * kSubgroupOuts;
+         c += gl_SubgroupSize) {
+      uint row = c / kSubgroupOuts, column = c % kSubgroupOuts;
       float sum = uintBitsToFloat(tiles[stage_start + row * kStagePitch + column / 4][column % 4]);
-      if (row_of_matrix + row < p.n_rows && first_of_matrix + column < n_sums) {
-        finish_output(row_of_matrix + row, first_of_matrix + column, sum, 0.0);
+      if (row_of_matrix + row < p.n_rows && first_of_subgroup + column < n_sums) {
+        finish_output(row_of_matrix + row, first_of_subgroup + column, sum, 0.0);
       }
     }
-    for (uint c = gl_SubgroupInvocationID; !kOneByOne && c < kSide * kSide / 8;
-         c += gl_SubgroupSize) {
-      uint row = c / (kSide / 8), column = c % (kSide / 8) * 8;
+    [[unroll]] for (uint w = 0; !kOneByOne && w < kWrites; ++w) {
+      uint c = w * kLanes + gl_SubgroupInvocationID;
+      uint row = c / (kSubgroupOuts / 8), column = c % (kSubgroupOuts / 8) * 8;
       uint from = stage_start + row * kStagePitch + column / 4;
-      vec4 low = uintBitsToFloat(tiles[from]), high = uintBitsToFloat(tiles[from + 1]);
-      if (row_of_matrix + row < p.n_rows && first_of_matrix + column < n_sums) {
-        finish_outputs(row_of_matrix + row, first_of_matrix + column, low, high);
+      if (row < kSide && row_of_matrix + row < p.n_rows && first_of_subgroup + column < n_sums) {
+        vec4 low = uintBitsToFloat(tiles[from]), high = uintBitsToFloat(tiles[from + 1]);
+        finish_outputs(row_of_matrix + row, first_of_subgroup + column, low, high,
+                       load_terms(first_of_subgroup + column), before[w]);
       }
     }
     subgroupMemoryBarrierShared();

@@ -1,5 +1,6 @@
-// Writes which elements of a kSide x kSide matrix a lane has: of a matrix of sums, then of a matrix A.
-// Element (row, column) is row * kSide + column. Read by llm/vulkan/kernels/matrix_layout.cc.
+// Writes which elements of a kSide x kSide matrix a lane has: of a matrix of sums, of a matrix A, and
+// of a transposed matrix B. Element (row, column) is row * kSide + column. Read by
+// llm/vulkan/kernels/matrix_layout.cc.
 // Grid: (1).
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -28,12 +29,15 @@ void main() {
   barrier();
   coopmat<float, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseAccumulator> sum;
   coopmat<float16_t, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseA> a;
+  coopmat<float16_t, gl_ScopeSubgroup, kSide, kSide, gl_MatrixUseB> b;
   coopMatLoad(sum, sums, 0, kSide, gl_CooperativeMatrixLayoutRowMajor);
   coopMatLoad(a, halves, 0, kSide, gl_CooperativeMatrixLayoutRowMajor);
+  coopMatLoad(b, halves, 0, kSide, gl_CooperativeMatrixLayoutColumnMajor);
   uint n = kSide * kSide / gl_SubgroupSize;
-  if (sum.length() != n || a.length() != n) return;
+  if (sum.length() != n || a.length() != n || b.length() != n) return;
   for (uint i = 0; i < n; ++i) {
     F32Buffer(out_).v[lane * n + i] = sum[i];
     F32Buffer(out_).v[kSide * kSide + lane * n + i] = float(a[i]);
+    F32Buffer(out_).v[2 * kSide * kSide + lane * n + i] = float(b[i]);
   }
 }

@@ -55,7 +55,7 @@ class Packer {
                : storage == Storage::kF16 ? DType::kF16
                                           : DType::kBF16;
     same_element_ =
-        !source.convolution && layout.n_in % 2 == 0 &&
+        !source.is_convolution() && layout.n_in % 2 == 0 &&
         (storage == Storage::kF32 || storage == Storage::kF16 || storage == Storage::kBF16);
     for (const TensorView* part : source.parts) same_element_ &= part->dtype == element_;
   }
@@ -147,7 +147,7 @@ class Packer {
       sum += w;
     };
     const MatrixRow at = matrix_row(source_, row);
-    if (at.part->dtype == DType::kI8 && !source_.convolution) {
+    if (at.part->dtype == DType::kI8 && !source_.is_convolution()) {
       scale_[row] = at.part->scale[at.row];
       for (uint32_t i = 0; i < layout_.n_in; ++i) put(i, static_cast<int8_t>(at.data[i]));
     } else {

@@ -28,7 +28,10 @@ VulkanContext::Opened::Opened(std::unique_ptr<VulkanInstance> from, uint32_t ind
       capabilities(*instance->devices().at(index).capabilities),
       matrix_model(options.matrix_model) {
   vkGetPhysicalDeviceProperties(physical, &properties);
-  if (matrix_model) capabilities.matrix_m = capabilities.matrix_n = capabilities.matrix_k = 8;
+  if (matrix_model) {
+    capabilities.matrix_m = capabilities.matrix_n = capabilities.matrix_k = 8;
+    capabilities.weight_matrix_side = 8;
+  }
   const VulkanCapabilities& c = capabilities;
   DeviceFeatures offered;
   vkGetPhysicalDeviceFeatures2(physical, &offered.core);

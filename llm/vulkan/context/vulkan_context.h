@@ -45,7 +45,10 @@ class VulkanContext {
   bool pipeline_statistics() const { return opened_->pipeline_statistics; }
   auto matrix_model() const { return opened_->matrix_model; }  // of VulkanOptions
   // Before another context of the device is opened.
-  void set_matrix_rows_in_quads(bool value) { opened_->capabilities.matrix_rows_in_quads = value; }
+  void set_matrix_rows_in_quads() {
+    opened_->capabilities.matrix_rows_in_quads = true;
+    opened_->capabilities.weight_matrix_side = opened_->capabilities.matrix_m;
+  }
   const VkPhysicalDeviceProperties& properties() const { return opened_->properties; }
 
   // A primary command buffer that lives as long as the context.

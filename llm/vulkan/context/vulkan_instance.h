@@ -37,9 +37,12 @@ struct VulkanCapabilities {
   double timestamp_ns = 0;  // per tick; 0: the queue has no timestamps
   // Shape of cooperative matrices, f16 x f16 -> f32 at subgroup scope; 0: not used.
   uint32_t matrix_m = 0, matrix_n = 0, matrix_k = 0;
-  // A lane has the same elements of sums as of a matrix A (kernels/matrix_layout.h); known of an
-  // open device.
+  // A lane has the same elements of sums as of matrices A and B (kernels/matrix_layout.h); known of
+  // an open device.
   bool matrix_rows_in_quads = false;
+  // Rows and columns of the matrices in whose order f16 weights for many rows are stored
+  // (kernels/weight_layout.h); 0: row-major.
+  uint32_t weight_matrix_side = 0;
   // The driver offers cooperative matrices, but this build has no shaders for them (glslang 12).
   bool lacks_matrix_shaders = false;
   VulkanTuning tuning{};  // of the kind of device

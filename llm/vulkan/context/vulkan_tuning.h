@@ -16,7 +16,7 @@ struct MatmulTile {
   uint32_t rows, outs, depth, subgroup_rows, subgroup_outs;
   uint32_t at_once, latency_ns, busy_ns;
 };
-inline constexpr size_t kMatmulTiles = 12;
+inline constexpr size_t kMatmulTiles = 12, kMatrixTiles = 9;
 
 // Tiles of attention_cooperative: subgroups per workgroup, row matrices per subgroup, keys per
 // step.
@@ -91,6 +91,7 @@ struct VulkanTuning {
   // matmul_cooperative. A product has the tile and the number of workgroups per tile that take the
   // least time by these numbers.
   std::array<MatmulTile, kMatmulTiles> tiles;
+  std::array<MatmulTile, kMatrixTiles> matrix_tiles;  // for weights in the order of matrices
   // If several workgroups divide the columns of a tile: more time for each product, and sums that
   // all workgroups write per nanosecond.
   uint32_t split_ns, written_per_ns;
@@ -118,6 +119,7 @@ struct VulkanTuning {
 // The row for a GPU or a software device, changed by the environment variable VESPER_TUNING, for
 // experiments: NAME=NUMBERxNUMBERx...,NAME=... with these names.
 //   matmul_tile=ROWSxOUTSxDEPTHxSUBGROUP_ROWSxSUBGROUP_OUTS
+//   matrix_tile, likewise, for weights in the order of matrices
 //   matmul_splits=N, at most 8
 //   attention_tile=SUBGROUPSxDOWNxKEYSxBUFFERS
 //   attention_shared=N

@@ -70,7 +70,8 @@ class KernelPlanner {
   }
   // The DType of a weight.
   static uint32_t storage(uint32_t weight_format) {
-    return weight_format & ~(kWeightHalfProducts | kWeightInt8Products);
+    return weight_format & ~(kWeightHalfProducts | kWeightInt8Products | kWeightInMatrices |
+                             kWeightGatesInMatrices);
   }
   static bool in_blocks(uint32_t weight_format) {
     return (weight_format & kWeightKindMask) == kWeightBlocks;

@@ -12,7 +12,7 @@ bool has_rows_in_quads(VulkanContext& context, VulkanMemory& memory, Pipelines& 
       !c.fixed_subgroups) {
     return false;
   }
-  const Operand out = memory.allocate(2 * kSide * kSide * sizeof(float), "layout of a matrix");
+  const Operand out = memory.allocate(3 * kSide * kSide * sizeof(float), "layout of a matrix");
   const PipelineKey key{Shader::kMatrixLayoutCooperative, {kLanes, kSide}};
   pipelines.prepare({key});
   VkCommandBuffer commands = context.allocate_command_buffer();
@@ -27,13 +27,15 @@ bool has_rows_in_quads(VulkanContext& context, VulkanMemory& memory, Pipelines& 
   vkCmdDispatch(commands, 1, 1, 1);
   check_vulkan(vkEndCommandBuffer(commands), "vkEndCommandBuffer");
   context.submit(&commands, 1);
-  std::vector<float> found(2 * kSide * kSide);
+  std::vector<float> found(3 * kSide * kSide);
   memory.read(out, found.data());
   for (uint32_t i = 0; i < kSide * kSide; ++i) {
     const uint32_t lane = i / kElements, e = i % kElements;
     const uint32_t row = lane / 4 + e / 4 * 8, column = e / 2 % 2 * 8 + lane % 4 * 2 + e % 2;
     const auto wanted = static_cast<float>(row * kSide + column);
-    if (found[i] != wanted || found[kSide * kSide + i] != wanted) return false;
+    for (uint32_t matrix = 0; matrix < 3; ++matrix) {
+      if (found[matrix * kSide * kSide + i] != wanted) return false;
+    }
   }
   return true;
 }

@@ -8,9 +8,10 @@
 
 namespace vesper {
 
-// Whether attention can exponentiate scores in the lanes that have them: 32 lanes have the same
-// elements of a 16 x 16 matrix of sums as of a matrix A, and lane l has element e at row l / 4 + e
-// / 4 * 8 and column e / 2 % 2 * 8 + l % 4 * 2 + e % 2. False without cooperative matrices.
+// Whether attention can exponentiate scores in the lanes that have them, and weights can be stored
+// in the order of matrices: 32 lanes have the same elements of a 16 x 16 matrix of sums as of a
+// matrix A and of a transposed matrix B, and lane l has element e at row l / 4 + e / 4 * 8 and
+// column e / 2 % 2 * 8 + l % 4 * 2 + e % 2. False without cooperative matrices.
 bool has_rows_in_quads(VulkanContext& context, VulkanMemory& memory, Pipelines& pipelines);
 
 }  // namespace vesper

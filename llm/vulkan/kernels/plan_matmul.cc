@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <span>
 
 #include "llm/vulkan/kernels/kernel_planner.h"
 
@@ -35,6 +36,12 @@ void KernelPlanner::matmul(const MatmulParams& p) {
   require_float(p.out_dtype);
   const bool cooperative = (p.weight_format & kWeightHalfProducts) &&
                            capabilities_.has_cooperative_matrix() && rows_aligned(p, 8);
+  if (p.weight_format & kWeightInMatrices) {
+    require(cooperative && !present(7), "aligned rows and no norm for weights in matrices");
+    require(((p.flags & kMatmulGated) != 0) == ((p.weight_format & kWeightGatesInMatrices) != 0),
+            "gates if the weight has them");
+    return matmul_cooperative(p, has);
+  }
   const uint32_t most_rows =
       present(7) || !cooperative ? kMaxVectorRows : std::min(vector_rows(p), kMaxVectorRows);
   if (p.n_rows <= most_rows && p.rows_per_batch >= p.n_rows) return matmul_vector(p, has);
@@ -73,18 +80,25 @@ void KernelPlanner::matmul_cooperative(const MatmulParams& p, uint32_t has) {
   const uint32_t side = capabilities_.matrix_m;
   const uint32_t threads = tile.rows / tile.subgroup_rows * (tile.outs / tile.subgroup_outs) *
                            capabilities_.subgroup_size;
+  const bool in_matrices = (p.weight_format & kWeightInMatrices) != 0;
   require(tile.rows % tile.subgroup_rows == 0 && tile.outs % tile.subgroup_outs == 0 &&
               tile.subgroup_rows % side == 0 && tile.subgroup_outs % side == 0 &&
               tile.depth % 32 == 0 && threads % (tile.depth / 8) == 0,
           "a tile of whole subgroups, matrices and blocks of columns");
   const bool batches = p.n_rows > p.rows_per_batch;
+  const auto is_uneven = [&](uint32_t row_stride, uint32_t batch_stride) -> uint32_t {
+    return batches && batch_stride != uint64_t{p.rows_per_batch} * row_stride;
+  };
+  const uint32_t in_batches = is_uneven(p.in_row_stride, p.in_batch_stride);
+  const uint32_t out_batches = is_uneven(p.out_row_stride, p.out_batch_stride);
   const bool aligned_out = p.n_out % 8 == 0 && p.out_row_stride % 8 == 0 &&
                            (!batches || p.out_batch_stride % 8 == 0) &&
                            (address(0) | address(3) | address(4) | address(5)) % 16 == 0;
   shader(Shader::kMatmulCooperative,
          {threads, tile.rows, tile.outs, tile.depth, tile.subgroup_rows, tile.subgroup_outs, side,
           capabilities_.matrix_k, p.in_dtype | p.out_dtype << 4, p.flags, has, aligned_out,
-          storage(p.weight_format), p.activation, n_splits, p.n_in % tile.depth == 0});
+          storage(p.weight_format), p.activation, n_splits, p.n_in % tile.depth == 0, in_matrices,
+          in_batches | out_batches << 1});
   push_addresses(6);
   push(&p, sizeof p);
   plan_.groups = {blocks(weight_rows(p), tile.outs), blocks(p.n_rows, tile.rows), n_splits};
@@ -102,10 +116,15 @@ KernelPlanner::TileChoice KernelPlanner::choose_tile(const MatmulParams& p) cons
   constexpr uint32_t kMostSplits = 8;
   TileChoice best{};
   uint64_t best_ns = UINT64_MAX;
-  for (const MatmulTile& tile : tuning_.tiles) {
-    // A row of a block has 16 bytes of padding, and there is a counter.
-    const uint32_t shared = (tile.rows + tile.outs) * (tile.depth * 2 + 16) + 4;
-    if (shared > capabilities_.shared_bytes) continue;
+  const bool in_matrices = (p.weight_format & kWeightInMatrices) != 0;
+  std::span<const MatmulTile> tiles = tuning_.tiles;
+  if (in_matrices) tiles = tuning_.matrix_tiles;
+  for (const MatmulTile& tile : tiles) {
+    // A row of a block, and one of sums, has 16 bytes of padding, and there is a counter.
+    const uint32_t in_bytes = (tile.rows + (in_matrices ? 0 : tile.outs)) * (tile.depth * 2 + 16);
+    const uint32_t sum_bytes = tile.rows / tile.subgroup_rows * (tile.outs / tile.subgroup_outs) *
+                               capabilities_.matrix_m * (tile.subgroup_outs * 4 + 16);
+    if (std::max(in_bytes, sum_bytes) + 4 > capabilities_.shared_bytes) continue;
     // Splits pay only if there are fewer tiles than processors.
     const uint64_t n_tiles =
         uint64_t{blocks(p.n_rows, tile.rows)} * blocks(weight_rows(p), tile.outs);

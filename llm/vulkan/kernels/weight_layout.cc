@@ -44,13 +44,57 @@ uint64_t format_bytes(DType format) {
   return format == DType::kF32 ? 4 : format == DType::kF16 ? 2 : 1;
 }
 
+// Rows [matrix_side, padded n_in] in the order of matrices. A pair of columns is a word.
+void order_matrices(const WeightLayout& layout, const std::byte* rows, std::byte* out) {
+  const uint64_t words = layout.row_bytes / 4;  // of a row
+  const auto copy = [&](uint64_t row, uint64_t word, uint64_t n) {
+    std::memcpy(out, rows + (row * words + word) * 4, n * 4);
+    out += n * 4;
+  };
+  for (uint64_t word = 0; word < words; word += layout.matrix_side / 2) {
+    for (uint64_t row = 0; row < 8; ++row) {
+      if (layout.matrix_side == 8) {
+        copy(row, word, 4);
+        continue;
+      }
+      for (uint64_t pair = word; pair < word + 4; ++pair) {
+        copy(row, pair, 1);
+        copy(row, pair + 4, 1);
+        copy(row + 8, pair, 1);
+        copy(row + 8, pair + 4, 1);
+      }
+    }
+  }
+}
+
+void write_matrices(const MatrixSource& source, const WeightLayout& layout, uint32_t first,
+                    uint32_t n, std::byte* out) {
+  WeightLayout in_rows = layout;
+  in_rows.matrix_side = 0;
+  // `out` may be write-combined memory, which is very slow to read.
+  std::vector<std::byte> rows(layout.matrix_side * layout.row_bytes);
+  for (uint32_t end = first + n; first < end; first += layout.matrix_side) {
+    const uint32_t step = layout.has_gates ? 4 : layout.matrix_side;
+    for (uint32_t i = 0; i < layout.matrix_side; i += step) {
+      const uint32_t at = first + i;
+      const uint32_t row = layout.has_gates ? at % 8 / 4 * (layout.n_out / 2) + at / 8 * 4 : at;
+      write_rows(source, in_rows, row, step, rows.data() + i * layout.row_bytes, nullptr);
+    }
+    order_matrices(layout, rows.data(), out);
+    out += rows.size();
+  }
+}
+
 }  // namespace
 
 uint32_t WeightLayout::weight_format() const {
-  return blocks.bits != 0 ? name_blocks(blocks) : static_cast<uint32_t>(format);
+  if (blocks.bits != 0) return name_blocks(blocks);
+  return static_cast<uint32_t>(format) | (matrix_side != 0 ? kWeightInMatrices : 0) |
+         (has_gates ? kWeightGatesInMatrices : 0);
 }
 
-WeightLayout weight_layout(const MatrixSource& source, WeightUse use, Compute compute) {
+WeightLayout weight_layout(const MatrixSource& source, WeightUse use, Compute compute,
+                           uint32_t matrix_side) {
   if (source.parts.empty()) throw Error(ErrorKind::kInternal, "a matrix of no parts");
   WeightLayout layout;
   uint64_t n_out = 0, n_in = 0;
@@ -79,7 +123,7 @@ WeightLayout weight_layout(const MatrixSource& source, WeightUse use, Compute co
       return layout;
     }
   }
-  if (all_i8 || (compute == Compute::kI8 && !source.convolution)) {
+  if (all_i8 || (compute == Compute::kI8 && !source.is_convolution())) {
     layout.format = DType::kI8;
   } else if (compute == Compute::kF32 && (any_f32 || any_i8)) {
     layout.format = DType::kF32;
@@ -89,11 +133,19 @@ WeightLayout weight_layout(const MatrixSource& source, WeightUse use, Compute co
   layout.row_bytes =
       (n_in + kColumnUnit - 1) / kColumnUnit * kColumnUnit * format_bytes(layout.format);
   layout.scale_bytes = layout.format == DType::kI8 ? sizeof(float) : 0;
+  const bool only_on_matrix_units = use == WeightUse::kManyRows && compute != Compute::kF32 &&
+                                    source.kind != MatrixKind::kExperts && n_in % 8 == 0;
+  if (matrix_side != 0 && only_on_matrix_units && layout.format == DType::kF16 &&
+      n_out % matrix_side == 0) {
+    layout.matrix_side = matrix_side;
+    layout.has_gates = source.kind == MatrixKind::kGates;
+  }
   return layout;
 }
 
 void write_rows(const MatrixSource& source, const WeightLayout& layout, uint32_t first, uint32_t n,
                 std::byte* out, std::byte* row_scales) {
+  if (layout.matrix_side != 0) return write_matrices(source, layout, first, n, out);
   const uint64_t n_in = layout.n_in;
   if (layout.blocks.bits != 0) {
     QuantizedRow codes;
@@ -116,7 +168,7 @@ void write_rows(const MatrixSource& source, const WeightLayout& layout, uint32_t
     const TensorView& part = *row.part;
     std::memset(out + row_bytes, 0, layout.row_bytes - row_bytes);
     const bool same = part.dtype == layout.format;
-    if (same && !source.convolution) {
+    if (same && !source.is_convolution()) {
       std::memcpy(out, row.data, row_bytes);
       if (part.dtype == DType::kI8) scales[i] = part.scale[row.row];
       continue;

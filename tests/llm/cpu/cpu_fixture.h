@@ -75,7 +75,7 @@ struct FileMatrix {
     view.bytes = bytes.size();
   }
   FileMatrix(const FileMatrix&) = delete;
-  MatrixSource source() const { return {{&view}, false}; }
+  MatrixSource source() const { return {{&view}}; }
 
   std::vector<uint8_t> bytes;
   TensorView view;

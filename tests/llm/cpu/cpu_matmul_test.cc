@@ -354,7 +354,7 @@ TEST(CpuMatmul, ComputesGeluToOneInAMillion) {
 TEST(CpuMatmul, StacksThePartsOfAMatrix) {
   const auto device = cpu();
   const FileMatrix top({1, 2, 3, 4}, 2, 2, DType::kF16), low({5, 6}, 1, 2, DType::kF32);
-  const MatrixSource source{{&top.view, &low.view}, false};
+  const MatrixSource source{{&top.view, &low.view}};
   const Weight weight = device->upload(source, WeightUse::kAnyRows, Compute::kF32);
   ASSERT_EQ(weight.n_out, 3u);
   const Operand out = nan_buffer(*device, 3, DType::kF32);
@@ -388,7 +388,7 @@ TEST(CpuMatmul, KeepsInt8WeightsOfAFile) {
   for (float& x : rows) x = static_cast<float>(static_cast<int>(random() % 255) - 127);
   for (uint32_t r = 0; r < n_rows; ++r) rows[r * n_in] = 127;
   for (const WeightUse use : {WeightUse::kAnyRows, WeightUse::kManyRows}) {
-    const Weight weight = device->upload({{&view, &view}, false}, use, Compute::kI8);
+    const Weight weight = device->upload({{&view, &view}}, use, Compute::kI8);
     ASSERT_EQ(weight.n_out, 2 * n_out);
     const Operand out = nan_buffer(*device, size_t{n_rows} * weight.n_out, DType::kF32);
     MatmulParams params{};

@@ -285,7 +285,7 @@ TEST(EncoderMatmulI8, KeepsTheScalesOfTheFile) {
   view.data = numbers;
   view.bytes = sizeof numbers;
   view.scale = {0.5f, 2.0f};
-  const Weight weight = device->upload({{&view}, false}, WeightUse::kManyRows, Compute::kI8);
+  const Weight weight = device->upload({{&view}}, WeightUse::kManyRows, Compute::kI8);
   // Quantized with scale 1: exact.
   const Operand in = testing::store(*device, std::vector<float>{127.0f, -1.0f, 2.0f, 64.0f});
   const Operand out = testing::nan_buffer(*device, 2, DType::kF32);

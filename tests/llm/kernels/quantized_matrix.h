@@ -78,7 +78,7 @@ class QuantizedMatrix {
     }
   }
   QuantizedMatrix(const QuantizedMatrix&) = delete;
-  MatrixSource source() const { return {{&view}, false}; }
+  MatrixSource source() const { return {{&view}}; }
 
   TensorView view;
   std::vector<uint8_t> bytes, scales, biases;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <span>
 
 #include "error/error.h"
 #include "llm/vulkan/context/vulkan_tuning.h"
@@ -83,15 +84,19 @@ Device& VulkanTest::device() {
   return *device;
 }
 
-std::vector<std::string> VulkanTest::matmul_tiles() {
+std::vector<std::string> VulkanTest::matmul_tiles(bool in_matrices) {
+  const std::string name = in_matrices ? "matrix_tile=" : "matmul_tile=";
   // More threads than blocks of weights, and numbers of rows that steps do not divide.
   if (std::getenv("VESPER_TEST_MATRIX_MODEL")) {
-    return {"64x64x32x32x32", "64x64x32x16x8", "48x80x32x24x40", "32x64x64x16x8"};
+    return {name + "64x64x32x32x32", name + "64x64x32x16x8", name + "48x80x32x24x40",
+            name + "32x64x64x16x8"};
   }
   const VulkanTuning tuning = vulkan_tuning(true, "");
+  std::span<const MatmulTile> tiles = tuning.tiles;
+  if (in_matrices) tiles = tuning.matrix_tiles;
   std::vector<std::string> texts;
-  for (const MatmulTile& t : tuning.tiles) {
-    texts.push_back(std::to_string(t.rows) + "x" + std::to_string(t.outs) + "x" +
+  for (const MatmulTile& t : tiles) {
+    texts.push_back(name + std::to_string(t.rows) + "x" + std::to_string(t.outs) + "x" +
                     std::to_string(t.depth) + "x" + std::to_string(t.subgroup_rows) + "x" +
                     std::to_string(t.subgroup_outs));
   }
@@ -127,7 +132,7 @@ std::vector<float> VulkanTest::load(const Operand& operand, DType dtype) {
 }
 
 Weight VulkanTest::upload(std::vector<float>& values, uint32_t n_out, uint32_t n_in, DType file,
-                          Compute compute) {
+                          Compute compute, WeightUse use, MatrixKind kind) {
   TensorView tensor;
   tensor.name = tensor.file_name = "test.weight";
   tensor.dtype = file;
@@ -159,7 +164,7 @@ Weight VulkanTest::upload(std::vector<float>& values, uint32_t n_out, uint32_t n
     tensor.data = values.data();
     tensor.bytes = values.size() * 4;
   }
-  return device().upload({{&tensor}, false}, WeightUse::kAnyRows, compute);
+  return device().upload({{&tensor}, kind}, use, compute);
 }
 
 }  // namespace vesper

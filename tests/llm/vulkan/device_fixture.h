@@ -28,9 +28,9 @@ class VulkanTest : public testing::Test {
   // Until the end of the test, device() is a new device with these changes of VESPER_TUNING.
   void tune(const std::string& changes, const VulkanOptions& options = {});
   void TearDown() override { tuned_.reset(); }
-  // The tiles of products of many rows that GPUs use, as VESPER_TUNING has them; the first one if
-  // the tested device has no matrix units.
-  static std::vector<std::string> matmul_tiles();
+  // The tiles of products of many rows that GPUs use, entries of VESPER_TUNING, or of those with
+  // weights in the order of matrices; the first one if the tested device has no matrix units.
+  static std::vector<std::string> matmul_tiles(bool in_matrices = false);
 
   std::vector<float> random(size_t n, float scale = 1.0f) {
     std::normal_distribution<float> normal(0.0f, scale);
@@ -58,7 +58,8 @@ class VulkanTest : public testing::Test {
   }
   // Uploads a matrix of a file format; `values` are rounded to it.
   static Weight upload(std::vector<float>& values, uint32_t n_out, uint32_t n_in, DType file,
-                       Compute compute);
+                       Compute compute, WeightUse use = WeightUse::kAnyRows,
+                       MatrixKind kind = MatrixKind::kPlain);
   // Of a product of contiguous rows by `weight`, with n_out results in each row.
   static MatmulParams product(uint32_t n_rows, uint32_t n_out, const Weight& weight, DType in,
                               DType out);

@@ -14,6 +14,7 @@ struct MatmulCase {
   bool bias = true, residual = false;
   Compute compute = Compute::kF32;
   bool gated = false;
+  WeightUse use = WeightUse::kAnyRows;
 };
 
 std::string case_name(const testing::TestParamInfo<MatmulCase>& info) {
@@ -34,10 +35,10 @@ TEST_P(Matmul, EqualsAPlainLoop) { check(GetParam()); }
 class MatmulTiles : public Matmul {};
 
 TEST_P(MatmulTiles, AllEqualAPlainLoop) {
-  for (const std::string& tile : matmul_tiles()) {
+  for (const std::string& tile : matmul_tiles(GetParam().use == WeightUse::kManyRows)) {
     for (const std::string splits : {"1", "3"}) {
       SCOPED_TRACE(tile + ", splits " + splits);
-      tune("matmul_tile=" + tile + ",matmul_splits=" + splits);
+      tune(tile + ",matmul_splits=" + splits);
       check(GetParam(), 2);
     }
   }
@@ -50,7 +51,8 @@ void Matmul::check(const MatmulCase& c, uint32_t n_runs) {
   std::vector<float> in = random(size_t{c.rows} * c.n_in);
   std::vector<float> weight = random(size_t{n_sums} * c.n_in);
   std::vector<float> bias = random(n_sums), residual = random(size_t{c.rows} * c.n_out);
-  const Weight uploaded = upload(weight, n_sums, c.n_in, c.file, c.compute);
+  const Weight uploaded = upload(weight, n_sums, c.n_in, c.file, c.compute, c.use,
+                                 c.gated ? MatrixKind::kGates : MatrixKind::kPlain);
   // Only matrix units have gates of many rows.
   if (c.gated && c.rows < uploaded.gate_from_rows) return;
   const Operand in_buffer = store(in, c.in);
@@ -231,20 +233,29 @@ INSTANTIATE_TEST_SUITE_P(
         MatmulCase{1500, 200, 72, f16, f16, f16, kActivationGelu, false, false, Compute::kF16},
         MatmulCase{260, 384, 1536, f16, f32, f32, 0, true, true, Compute::kF16},
         MatmulCase{129, 257, 104, f16, f16, f32, 0, true, false, Compute::kF16},
+        // With matrix units, in the order of matrices.
+        MatmulCase{300, 384, 384, f32, f16, f32, 0, true, true, Compute::kF16, false,
+                   WeightUse::kManyRows},
+        MatmulCase{5, 48, 72, f16, f16, f16, kActivationGelu, false, false, Compute::kF16, false,
+                   WeightUse::kManyRows},
+        MatmulCase{40, 50, 64, f16, f32, f16, 0, true, false, Compute::kF16, false,
+                   WeightUse::kManyRows},
         // Large products have another tile than small ones.
         MatmulCase{1300, 1290, 136, f16, f16, f16, 0, true, false, Compute::kF16}),
     case_name);
 
-INSTANTIATE_TEST_SUITE_P(, MatmulTiles,
-                         testing::Values(MatmulCase{390, 330, 264, f16, f16, f32, kActivationGelu,
-                                                    true, true, Compute::kF16},
-                                         MatmulCase{390, 333, 200, i8, f32, f16, 0, true, false,
-                                                    Compute::kF16},
-                                         MatmulCase{390, 168, 264, f16, f16, f16, kActivationSilu,
-                                                    true, false, Compute::kF16, true},
-                                         MatmulCase{70, 77, 200, i8, f32, f32, kActivationGeluTanh,
-                                                    true, true, Compute::kF16, true}),
-                         case_name);
+INSTANTIATE_TEST_SUITE_P(
+    , MatmulTiles,
+    testing::Values(
+        MatmulCase{390, 330, 264, f16, f16, f32, kActivationGelu, true, true, Compute::kF16},
+        MatmulCase{390, 333, 200, i8, f32, f16, 0, true, false, Compute::kF16},
+        MatmulCase{390, 168, 264, f16, f16, f16, kActivationSilu, true, false, Compute::kF16, true},
+        MatmulCase{70, 77, 200, i8, f32, f32, kActivationGeluTanh, true, true, Compute::kF16, true},
+        MatmulCase{390, 336, 264, f16, f16, f32, kActivationGelu, true, true, Compute::kF16, false,
+                   WeightUse::kManyRows},
+        MatmulCase{70, 168, 520, f32, f16, f16, kActivationSilu, true, false, Compute::kF16, true,
+                   WeightUse::kManyRows}),
+    case_name);
 
 class MatmulChoice : public VulkanTest {};
 
@@ -320,6 +331,44 @@ TEST_F(MatmulLayout, RowsMayOverlapAndLieInBatches) {
   }
 }
 
+TEST_F(MatmulLayout, RowsOnMatrixUnitsMayOverlapAndLieInBatches) {
+  constexpr uint32_t kChannels = 8, kFrames = 41, kOut = 16, kRows = (kFrames - 3) / 2 + 1;
+  std::vector<float> weight = random(kOut * 3 * kChannels), position = random(kRows * kOut);
+  for (const WeightUse use : {WeightUse::kAnyRows, WeightUse::kManyRows}) {
+    const Weight uploaded = upload(weight, kOut, 3 * kChannels, DType::kF16, Compute::kF16, use);
+    // Without gaps, all rows of the output have the same distance, those of the input do not.
+    for (const uint32_t gap : {0u, 8u}) {
+      const uint32_t in_batch = kFrames * kChannels + gap, out_batch = kRows * kOut + gap;
+      std::vector<float> in = random(size_t{2} * in_batch);
+      const Operand out = poisoned(size_t{2} * out_batch, DType::kF32);
+      MatmulParams p = product(2 * kRows, kOut, uploaded, DType::kF16, DType::kF32);
+      p.rows_per_batch = kRows;
+      p.in_row_stride = 2 * kChannels;
+      p.in_batch_stride = in_batch;
+      p.out_batch_stride = out_batch;
+      p.flags = kMatmulResidualByRow;
+      DispatchTable table;
+      emit::matmul(table, "convolution", p, out, store(in, DType::kF16), uploaded.data, {},
+                   store(position, DType::kF32), {});
+      run(table);
+      const std::vector<float> found = load(out, DType::kF32);
+      for (uint32_t r = 0; r < 2 * kRows; ++r) {
+        for (uint32_t o = 0; o < kOut; ++o) {
+          const uint32_t row = r % kRows;
+          double sum = position[row * kOut + o], size = std::abs(sum);
+          for (uint32_t k = 0; k < p.n_in; ++k) {
+            const double product = double{in[r / kRows * in_batch + row * p.in_row_stride + k]} *
+                                   weight[o * p.n_in + k];
+            sum += product;
+            size += std::abs(product);
+          }
+          ASSERT_LE(std::abs(found[r / kRows * out_batch + row * kOut + o] - sum), 2e-3 * size);
+        }
+      }
+    }
+  }
+}
+
 TEST_F(MatmulLayout, ConvolutionKernelsAreStoredTapByTap) {
   constexpr uint32_t kChannels = 5, kOut = 3;
   std::vector<float> kernel = random(kOut * kChannels * 3), in = random(3 * kChannels);
@@ -328,7 +377,8 @@ TEST_F(MatmulLayout, ConvolutionKernelsAreStoredTapByTap) {
   tensor.shape = {kOut, kChannels, 3};
   tensor.data = kernel.data();
   tensor.bytes = kernel.size() * 4;
-  const Weight weight = device().upload({{&tensor}, true}, WeightUse::kManyRows, Compute::kF32);
+  const Weight weight =
+      device().upload({{&tensor}, MatrixKind::kConvolution}, WeightUse::kManyRows, Compute::kF32);
   EXPECT_EQ(weight.n_in, 3 * kChannels);
   MatmulParams p{};
   p.n_rows = p.rows_per_batch = 1;

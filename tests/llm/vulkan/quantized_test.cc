@@ -85,7 +85,7 @@ TEST_F(Quantized, ProductsEqualThePlainLoopWithEveryTile) {
   for (const std::string& tile : matmul_tiles()) {
     for (const std::string splits : {"1", "5"}) {
       SCOPED_TRACE(tile + ", splits " + splits);
-      tune("matmul_tile=" + tile + ",matmul_splits=" + splits);
+      tune(tile + ",matmul_splits=" + splits);
       check(q4.source(), q4.numbers, 390, 330, 416, Compute::kF16, DType::kF16);
       for (size_t i = 0; i < matrices.size(); ++i) {
         SCOPED_TRACE(formats[i].name());
@@ -99,7 +99,7 @@ TEST_F(Quantized, StacksPartsOfSeveralFormats) {
   const uint32_t n_in = 512;
   const QuantizedMatrix q4({DType::kQ4_K}, 21, n_in, 1), q6({DType::kQ6_K}, 19, n_in, 3),
       mlx({DType::kAffine3, 128, DType::kBF16}, 9, n_in, 5);
-  const MatrixSource source{{&q4.view, &q6.view, &mlx.view}, false};
+  const MatrixSource source{{&q4.view, &q6.view, &mlx.view}};
   std::vector<float> weight = q4.numbers;
   weight.insert(weight.end(), q6.numbers.begin(), q6.numbers.end());
   weight.insert(weight.end(), mlx.numbers.begin(), mlx.numbers.end());

@@ -206,7 +206,7 @@ Chain make_chain(Device& device, std::mt19937& engine, uint32_t n_rows, uint32_t
       tensor.shape = {n_out, n_in};
       tensor.data = values.data();
       tensor.bytes = values.size() * 4;
-      return device.upload({{&tensor}, false}, WeightUse::kAnyRows, Compute::kF32);
+      return device.upload({{&tensor}}, WeightUse::kAnyRows, Compute::kF32);
     };
     const Weight up = upload(4 * d, d), down = upload(d, 4 * d);
     emit::norm(chain.table, "norm", {n_rows, d, 1e-5f, kNormLayer, kDTypeF32, kDTypeF32, d}, normed,
@@ -438,7 +438,7 @@ TEST_F(VulkanDeviceTest, RefusesAWeightThatIsNotAMatrix) {
   tensor.data = &number;
   tensor.bytes = 4;
   try {
-    device().upload({{&tensor}, false}, WeightUse::kAnyRows, Compute::kF32);
+    device().upload({{&tensor}}, WeightUse::kAnyRows, Compute::kF32);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kModel);
