@@ -35,11 +35,12 @@ struct TensorView {
   uint64_t n_elements() const;  // 1 for a scalar
 };
 
+// What the rows of a matrix are. A device may store kinds in different orders.
 enum class MatrixKind {
   kPlain,
   kConvolution,  // kernels [rows, channels, width], to be stored as [rows, width, channels]
-  kGates,        // rows of gates, then as many up rows
-  kExperts,      // the matrices of several experts
+  kGates,        // gate rows, then as many up rows; every product applies the gates
+  kExperts,      // the matrices of several experts, one after another
 };
 
 // A matrix of the files: stacked parts.

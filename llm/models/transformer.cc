@@ -29,6 +29,15 @@ uint32_t kernel_activation(Activation activation) {
 
 uint32_t code(DType dtype) { return static_cast<uint32_t>(dtype); }
 
+// The rows of gates and the up rows of a hidden layer. Products apply activations of one number
+// only (emit_hidden).
+LinearWeights upload_gate_up(const WeightUploader& upload, const StackConfig& config,
+                             const std::string& prefix, uint32_t d_ffn, WeightUse use) {
+  const bool within_product = kernel_activation(config.activation) <= kActivationSigmoid;
+  return upload.linear(prefix, {"gate", "up"}, {d_ffn, d_ffn}, config.d_model, use,
+                       within_product ? MatrixKind::kGates : MatrixKind::kPlain);
+}
+
 // The router is multiplied in f32: a rounded logit could choose another expert.
 void upload_experts(const WeightUploader& upload, const WeightUploader& exact,
                     const StackConfig& config, const std::string& prefix, WeightUse use,
@@ -39,9 +48,7 @@ void upload_experts(const WeightUploader& upload, const WeightUploader& exact,
     layer.router = exact.linear(prefix, {"ffn.router"}, {experts.n}, d, use);
   } else {
     layer.router = exact.linear(prefix, {"ffn.router", "shared.router"}, {experts.n, 1}, d, use);
-    layer.shared_up =
-        upload.linear(prefix + "shared.", {"gate", "up"}, {experts.d_shared, experts.d_shared}, d,
-                      use, MatrixKind::kGates);
+    layer.shared_up = upload_gate_up(upload, config, prefix + "shared.", experts.d_shared, use);
     layer.shared_down = upload.linear(prefix + "shared.", {"down"}, {d}, experts.d_shared, use);
   }
   std::vector<std::string> up, down;
@@ -109,10 +116,7 @@ TransformerStack::TransformerStack(Device& device, const WeightProvider& provide
       upload_experts(upload, WeightUploader(device, provider, Compute::kF32), config, prefix, use,
                      layer);
     } else if (config.gated_ffn) {
-      // Products apply only activations of one number.
-      const bool within_product = kernel_activation(config.activation) <= kActivationSigmoid;
-      layer.ffn_up = upload.linear(prefix + "ffn.", {"gate", "up"}, {config.d_ffn, config.d_ffn}, d,
-                                   use, within_product ? MatrixKind::kGates : MatrixKind::kPlain);
+      layer.ffn_up = upload_gate_up(upload, config, prefix + "ffn.", config.d_ffn, use);
     } else {
       layer.ffn_up = upload.linear(prefix + "ffn.", {"up"}, {config.d_ffn}, d, use);
     }

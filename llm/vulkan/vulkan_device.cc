@@ -109,7 +109,7 @@ class VulkanChoices : public Device {
 
   uint64_t stored_bytes(const MatrixSource& source, WeightUse use,
                         Compute resolved) const override {
-    // Takes the same memory in the order of matrices.
+    // The order of matrices takes the same memory, and only an open device knows it.
     const WeightLayout layout = weight_layout(source, use, of_many_rows(resolved), 0);
     return layout.bytes() + layout.all_scale_bytes();
   }

@@ -43,7 +43,7 @@ layout(constant_id = 13) const uint kActivation = 0;
 layout(constant_id = 14) const uint kSplits = 1;
 layout(constant_id = 15) const uint kWholeSteps = 0;  // n_in is a multiple of kDepth
 layout(constant_id = 16) const uint kInMatrices = 0;  // the weights are in the order of matrices
-// Rows of `in` (bit 0) or of the output (bit 1) do not all have the same distance.
+// The rows of `in` (bit 0) or of the output (bit 1) have no common stride.
 layout(constant_id = 17) const uint kBatches = 0;
 #include "cooperative_matrices.glsl"
 #include "quantized.glsl"
@@ -183,7 +183,7 @@ CodeBlock load_tile_block(uint row, uint k) {
   return load_block(weight, scale, weight_row(row), p.n_in, k);
 }
 
-// Where a row begins, without the divisions if all rows have the same distance.
+// The element with which a row begins. Rows with a common stride need no divisions.
 uint in_row_start(uint r) {
   if ((kBatches & 1u) == 0) return r * p.in_row_stride;
   return r / p.rows_per_batch * p.in_batch_stride + r % p.rows_per_batch * p.in_row_stride;
@@ -365,8 +365,8 @@ void main() {
       weight_next[i] = load_weight_bits(weight_out[i], start_column, columns);
     }
   }
-  // Weights in the order of matrices. After the last column, the last matrix is multiplied with
-  // zeros; outputs that do not exist have the last ones' weights.
+  // Weights in the order of matrices. After the last column, the last matrix is loaded again, and
+  // multiplied with zeros of `in`. For outputs that do not exist, the last matrices are loaded.
   ORDERED_B ordered[kInMatrices != 0 ? kAcross * kInners : 1];
   uint ordered_start[kInMatrices != 0 ? kAcross : 1];
   uint n_inners = columns / kInner;

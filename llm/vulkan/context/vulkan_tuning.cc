@@ -71,7 +71,7 @@ constexpr VulkanTuning kGpu = {
                {128, 128, 64, 64, 32, 1, 830, 750},
                kSmallTile}},
     // Fitted to the encoders of base and large-v3-turbo, one window and eight, on an H200. The
-    // first tile, for few rows, has estimated times.
+    // times of the first tile, which is for few rows, are not measured.
     .matrix_tiles = {{{16, 64, 128, 16, 16, 4, 600, 300},
                       {32, 64, 64, 32, 16, 5, 300, 110},
                       {32, 128, 64, 32, 32, 4, 400, 150},

@@ -15,6 +15,7 @@ namespace vesper {
 struct MatmulTile {
   uint32_t rows, outs, depth, subgroup_rows, subgroup_outs;
   uint32_t at_once, latency_ns, busy_ns;
+  constexpr uint32_t subgroups() const { return rows / subgroup_rows * (outs / subgroup_outs); }
 };
 inline constexpr size_t kMatmulTiles = 12, kMatrixTiles = 9;
 

@@ -73,6 +73,9 @@ class KernelPlanner {
     return weight_format & ~(kWeightHalfProducts | kWeightInt8Products | kWeightInMatrices |
                              kWeightGatesInMatrices);
   }
+  static bool in_matrices(uint32_t weight_format) {
+    return (weight_format & kWeightInMatrices) != 0;
+  }
   static bool in_blocks(uint32_t weight_format) {
     return (weight_format & kWeightKindMask) == kWeightBlocks;
   }

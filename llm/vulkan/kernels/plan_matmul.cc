@@ -36,10 +36,11 @@ void KernelPlanner::matmul(const MatmulParams& p) {
   require_float(p.out_dtype);
   const bool cooperative = (p.weight_format & kWeightHalfProducts) &&
                            capabilities_.has_cooperative_matrix() && rows_aligned(p, 8);
-  if (p.weight_format & kWeightInMatrices) {
-    require(cooperative && !present(7), "aligned rows and no norm for weights in matrices");
+  if (in_matrices(p.weight_format)) {
+    require(cooperative && !present(7),
+            "aligned rows without a norm for weights in the order of matrices");
     require(((p.flags & kMatmulGated) != 0) == ((p.weight_format & kWeightGatesInMatrices) != 0),
-            "gates if the weight has them");
+            "gates exactly if the weight has gate rows beside up rows");
     return matmul_cooperative(p, has);
   }
   const uint32_t most_rows =
@@ -78,9 +79,7 @@ uint32_t KernelPlanner::vector_rows(const MatmulParams& p) const {
 void KernelPlanner::matmul_cooperative(const MatmulParams& p, uint32_t has) {
   const auto [tile, n_splits] = choose_tile(p);
   const uint32_t side = capabilities_.matrix_m;
-  const uint32_t threads = tile.rows / tile.subgroup_rows * (tile.outs / tile.subgroup_outs) *
-                           capabilities_.subgroup_size;
-  const bool in_matrices = (p.weight_format & kWeightInMatrices) != 0;
+  const uint32_t threads = tile.subgroups() * capabilities_.subgroup_size;
   require(tile.rows % tile.subgroup_rows == 0 && tile.outs % tile.subgroup_outs == 0 &&
               tile.subgroup_rows % side == 0 && tile.subgroup_outs % side == 0 &&
               tile.depth % 32 == 0 && threads % (tile.depth / 8) == 0,
@@ -97,8 +96,8 @@ void KernelPlanner::matmul_cooperative(const MatmulParams& p, uint32_t has) {
   shader(Shader::kMatmulCooperative,
          {threads, tile.rows, tile.outs, tile.depth, tile.subgroup_rows, tile.subgroup_outs, side,
           capabilities_.matrix_k, p.in_dtype | p.out_dtype << 4, p.flags, has, aligned_out,
-          storage(p.weight_format), p.activation, n_splits, p.n_in % tile.depth == 0, in_matrices,
-          in_batches | out_batches << 1});
+          storage(p.weight_format), p.activation, n_splits, p.n_in % tile.depth == 0,
+          in_matrices(p.weight_format), in_batches | out_batches << 1});
   push_addresses(6);
   push(&p, sizeof p);
   plan_.groups = {blocks(weight_rows(p), tile.outs), blocks(p.n_rows, tile.rows), n_splits};
@@ -116,14 +115,14 @@ KernelPlanner::TileChoice KernelPlanner::choose_tile(const MatmulParams& p) cons
   constexpr uint32_t kMostSplits = 8;
   TileChoice best{};
   uint64_t best_ns = UINT64_MAX;
-  const bool in_matrices = (p.weight_format & kWeightInMatrices) != 0;
+  const bool ordered = in_matrices(p.weight_format);
   std::span<const MatmulTile> tiles = tuning_.tiles;
-  if (in_matrices) tiles = tuning_.matrix_tiles;
+  if (ordered) tiles = tuning_.matrix_tiles;
   for (const MatmulTile& tile : tiles) {
     // A row of a block, and one of sums, has 16 bytes of padding, and there is a counter.
-    const uint32_t in_bytes = (tile.rows + (in_matrices ? 0 : tile.outs)) * (tile.depth * 2 + 16);
-    const uint32_t sum_bytes = tile.rows / tile.subgroup_rows * (tile.outs / tile.subgroup_outs) *
-                               capabilities_.matrix_m * (tile.subgroup_outs * 4 + 16);
+    const uint32_t in_bytes = (tile.rows + (ordered ? 0 : tile.outs)) * (tile.depth * 2 + 16);
+    const uint32_t sum_bytes =
+        tile.subgroups() * capabilities_.matrix_m * (tile.subgroup_outs * 4 + 16);
     if (std::max(in_bytes, sum_bytes) + 4 > capabilities_.shared_bytes) continue;
     // Splits pay only if there are fewer tiles than processors.
     const uint64_t n_tiles =

@@ -161,8 +161,8 @@ void write_rows(const MatrixSource& source, const WeightLayout& layout, uint32_t
   }
   auto* const scales = reinterpret_cast<float*>(row_scales);
   const uint64_t row_bytes = n_in * format_bytes(layout.format);
-  std::vector<float> values(n_in);
-  std::vector<int8_t> bytes(n_in);
+  std::vector<float> values;
+  std::vector<int8_t> bytes;
   for (uint32_t i = 0; i < n; ++i, out += layout.row_bytes) {
     const MatrixRow row = matrix_row(source, first + i);
     const TensorView& part = *row.part;
@@ -173,6 +173,7 @@ void write_rows(const MatrixSource& source, const WeightLayout& layout, uint32_t
       if (part.dtype == DType::kI8) scales[i] = part.scale[row.row];
       continue;
     }
+    values.resize(n_in);
     read_f32(source, first + i, values.data());
     if (layout.format == DType::kF32) {
       std::memcpy(out, values.data(), row_bytes);
@@ -183,6 +184,7 @@ void write_rows(const MatrixSource& source, const WeightLayout& layout, uint32_t
       for (const float value : values) greatest = std::max(greatest, std::abs(value));
       const float scale = same ? part.scale[row.row] : greatest / 127.0f;
       const float inverse = scale == 0.0f ? 0.0f : 1.0f / scale;
+      bytes.resize(n_in);
       for (uint64_t k = 0; k < n_in; ++k) {
         bytes[k] =
             static_cast<int8_t>(std::lrint(std::clamp(values[k] * inverse, -127.0f, 127.0f)));

@@ -285,87 +285,74 @@ TEST_F(MatmulChoice, MatrixUnitsMultiplyFromANumberOfRowsOn) {
   }
 }
 
-class MatmulLayout : public VulkanTest {};
+class MatmulLayout : public VulkanTest {
+ protected:
+  struct Convolution {
+    uint32_t channels, n_out;
+    uint32_t in_gap;   // elements between the batches of the input
+    uint32_t row_gap;  // between the rows of the output
+    uint32_t out_gap;  // between its batches
+    DType dtype;       // of the weight and the input
+    WeightUse use = WeightUse::kAnyRows;
+  };
+  void check(const Convolution& c);
+};
 
-TEST_F(MatmulLayout, RowsMayOverlapAndLieInBatches) {
-  // A convolution of width 3 and stride 2 over two padded buffers of 6 channels.
-  constexpr uint32_t kChannels = 6, kFrames = 41, kOut = 10, kRows = (kFrames - 3) / 2 + 1;
-  for (const uint32_t gap : {0u, 5u}) {
-    const uint32_t in_batch = kFrames * kChannels + gap, out_batch = (kRows + 3) * (kOut + 2);
-    std::vector<float> in = random(size_t{2} * in_batch), weight = random(kOut * 3 * kChannels);
-    std::vector<float> position = random(kRows * kOut);
-    const Weight uploaded = upload(weight, kOut, 3 * kChannels, DType::kF32, Compute::kF32);
-    const Operand out = poisoned(size_t{2} * out_batch, DType::kF32);
-    MatmulParams p{};
-    p.n_rows = 2 * kRows;
-    p.rows_per_batch = kRows;
-    p.n_out = kOut;
-    p.n_in = 3 * kChannels;
-    p.in_row_stride = 2 * kChannels;
-    p.out_row_stride = kOut + 2;
-    p.in_batch_stride = in_batch;
-    p.out_batch_stride = out_batch;
-    p.weight_format = uploaded.format;
-    p.flags = kMatmulResidualByRow;
-    DispatchTable table;
-    emit::matmul(table, "convolution", p, out, store(in, DType::kF32), uploaded.data, {},
-                 store(position, DType::kF32), {});
-    run(table);
-    const std::vector<float> found = load(out, DType::kF32);
-    for (uint32_t b = 0; b < 2; ++b) {
-      for (uint32_t r = 0; r < kRows; ++r) {
-        for (uint32_t o = 0; o < kOut; ++o) {
-          double sum = position[r * kOut + o], size = std::abs(sum);
-          for (uint32_t k = 0; k < p.n_in; ++k) {
-            const double product =
-                double{in[b * in_batch + r * p.in_row_stride + k]} * weight[o * p.n_in + k];
-            sum += product;
-            size += std::abs(product);
-          }
-          ASSERT_LE(std::abs(found[b * out_batch + r * (kOut + 2) + o] - sum), 1e-5 * size);
+// A convolution of width 3 and stride 2 over two padded buffers.
+void MatmulLayout::check(const Convolution& c) {
+  constexpr uint32_t kFrames = 41, kRows = (kFrames - 3) / 2 + 1;
+  const bool is_f32 = c.dtype == DType::kF32;
+  const uint32_t in_batch = kFrames * c.channels + c.in_gap;
+  const uint32_t out_row = c.n_out + c.row_gap, out_batch = kRows * out_row + c.out_gap;
+  std::vector<float> in = random(size_t{2} * in_batch), weight = random(c.n_out * 3 * c.channels);
+  std::vector<float> position = random(kRows * c.n_out);
+  const Weight uploaded = upload(weight, c.n_out, 3 * c.channels, c.dtype,
+                                 is_f32 ? Compute::kF32 : Compute::kF16, c.use);
+  const Operand out = poisoned(size_t{2} * out_batch, DType::kF32);
+  MatmulParams p = product(2 * kRows, c.n_out, uploaded, c.dtype, DType::kF32);
+  p.rows_per_batch = kRows;
+  p.in_row_stride = 2 * c.channels;
+  p.out_row_stride = out_row;
+  p.in_batch_stride = in_batch;
+  p.out_batch_stride = out_batch;
+  p.flags = kMatmulResidualByRow;
+  DispatchTable table;
+  emit::matmul(table, "convolution", p, out, store(in, c.dtype), uploaded.data, {},
+               store(position, DType::kF32), {});
+  run(table);
+  const std::vector<float> found = load(out, DType::kF32);
+  for (uint32_t b = 0; b < 2; ++b) {
+    for (uint32_t r = 0; r < kRows; ++r) {
+      for (uint32_t o = 0; o < c.n_out; ++o) {
+        double sum = position[r * c.n_out + o], size = std::abs(sum);
+        for (uint32_t k = 0; k < p.n_in; ++k) {
+          const double product =
+              double{in[b * in_batch + r * p.in_row_stride + k]} * weight[o * p.n_in + k];
+          sum += product;
+          size += std::abs(product);
         }
-        ASSERT_TRUE(std::isnan(found[b * out_batch + r * (kOut + 2) + kOut]))
+        ASSERT_LE(std::abs(found[b * out_batch + r * out_row + o] - sum),
+                  (is_f32 ? 1e-5 : 2e-3) * size);
+      }
+      for (uint32_t i = c.n_out; i < out_row; ++i) {
+        ASSERT_TRUE(std::isnan(found[b * out_batch + r * out_row + i]))
             << "what lies between rows was written";
       }
+    }
+    for (uint32_t i = kRows * out_row; i < out_batch; ++i) {
+      ASSERT_TRUE(std::isnan(found[b * out_batch + i])) << "what lies between batches was written";
     }
   }
 }
 
+TEST_F(MatmulLayout, RowsMayOverlapAndLieInBatches) {
+  for (const uint32_t in_gap : {0u, 5u}) check({6, 10, in_gap, 2, 36, DType::kF32});
+}
+
 TEST_F(MatmulLayout, RowsOnMatrixUnitsMayOverlapAndLieInBatches) {
-  constexpr uint32_t kChannels = 8, kFrames = 41, kOut = 16, kRows = (kFrames - 3) / 2 + 1;
-  std::vector<float> weight = random(kOut * 3 * kChannels), position = random(kRows * kOut);
   for (const WeightUse use : {WeightUse::kAnyRows, WeightUse::kManyRows}) {
-    const Weight uploaded = upload(weight, kOut, 3 * kChannels, DType::kF16, Compute::kF16, use);
-    // Without gaps, all rows of the output have the same distance, those of the input do not.
-    for (const uint32_t gap : {0u, 8u}) {
-      const uint32_t in_batch = kFrames * kChannels + gap, out_batch = kRows * kOut + gap;
-      std::vector<float> in = random(size_t{2} * in_batch);
-      const Operand out = poisoned(size_t{2} * out_batch, DType::kF32);
-      MatmulParams p = product(2 * kRows, kOut, uploaded, DType::kF16, DType::kF32);
-      p.rows_per_batch = kRows;
-      p.in_row_stride = 2 * kChannels;
-      p.in_batch_stride = in_batch;
-      p.out_batch_stride = out_batch;
-      p.flags = kMatmulResidualByRow;
-      DispatchTable table;
-      emit::matmul(table, "convolution", p, out, store(in, DType::kF16), uploaded.data, {},
-                   store(position, DType::kF32), {});
-      run(table);
-      const std::vector<float> found = load(out, DType::kF32);
-      for (uint32_t r = 0; r < 2 * kRows; ++r) {
-        for (uint32_t o = 0; o < kOut; ++o) {
-          const uint32_t row = r % kRows;
-          double sum = position[row * kOut + o], size = std::abs(sum);
-          for (uint32_t k = 0; k < p.n_in; ++k) {
-            const double product = double{in[r / kRows * in_batch + row * p.in_row_stride + k]} *
-                                   weight[o * p.n_in + k];
-            sum += product;
-            size += std::abs(product);
-          }
-          ASSERT_LE(std::abs(found[r / kRows * out_batch + row * kOut + o] - sum), 2e-3 * size);
-        }
-      }
-    }
+    // Without gaps, the rows of the output have a common stride, those of the input do not.
+    for (const uint32_t gap : {0u, 8u}) check({8, 16, gap, 0, gap, DType::kF16, use});
   }
 }
 
