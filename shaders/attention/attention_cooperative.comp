@@ -44,6 +44,7 @@ uvec2 key_rows(uint kv_head, uint key) {
   uint row = sequence_start + key;
   return (row * uvec2(p.k_row_stride, p.v_row_stride) + kv_head * kHeadDim) / 8;
 }
+uint own_key(uint row) { return row; }
 uvec4 load_keys(uint row, uint chunk) { return UVec4Buffer(k).v[row + chunk]; }
 uvec4 load_values(uint row, uint chunk) { return UVec4Buffer(v).v[row + chunk]; }
 uvec4 widened_keys(uvec4 loaded, uint chunk) { return loaded; }

@@ -3,13 +3,17 @@
 //
 // A workgroup takes kRows rows of one head of one sequence, a subgroup kDown * kSide of them. Keys
 // and values go through shared memory, kKeys at a time. The exponents of a row are relative to a
-// reference. It follows the row's maximum only when that has grown by more than kSlack, so the sums
-// are rarely rescaled.
+// reference, which rarely changes, so the sums are rarely rescaled.
 //
 // With kInRegisters, a lane has the same elements of a score matrix and of a probability matrix
-// (llm/vulkan/kernels/matrix_layout.h), so the lane exponentiates them in place. Otherwise scores go
-// through the subgroup's part of shared memory, where each row is exponentiated, and are loaded as a
-// matrix of probabilities.
+// (llm/vulkan/kernels/matrix_layout.h), so the lane exponentiates them in place. The reference of a
+// row begins as the score of its own key, which is at most the maximum. If probabilities become too
+// large for f16, it is raised, and those of the present keys are computed again. So no maximum is
+// needed (docs/measurements/0031, "Attention without maximums").
+//
+// Otherwise scores go through the subgroup's part of shared memory, where each row is exponentiated,
+// and are loaded as a matrix of probabilities. The reference follows the row's maximum when that has
+// grown by more than kSlack.
 //
 // Included after the constants kHeadDim, kSubgroups, kDown, kSide, kInner, kLanesPerRow, kKeys,
 // kMasked, kInRegisters, kBuffers and kHasSinks, and the address `sinks`. The including file defines
@@ -23,6 +27,8 @@
 uvec4 query_chunk(uint head, uint row, uint chunk);
 // The rows of the key and the value of a position, for load_keys and load_values.
 uvec2 key_rows(uint kv_head, uint key);
+// The position of a row itself. The row sees its key.
+uint own_key(uint row);
 // Eight elements of a row, as they are stored.
 uvec4 load_keys(uint row, uint chunk);
 uvec4 load_values(uint row, uint chunk);
@@ -37,6 +43,12 @@ uvec2 visible_keys(uint row);
 void store_result(uint head, uint row, uint column, vec4 value);
 
 const float kSlack = 8.0;  // of exponents to base 2: probabilities stay below 2^8, far within f16
+// Of the probabilities of kKeys keys that a lane has: each stays within f16, at most 65,504.
+const float kMostSum = 16384.0;
+// A reference is raised by at most this much at once: the sum was infinite, so the score is greater.
+const float kMostRaise = 100.0;
+// Of raises for the same keys, by up to 100,000 together. Infinite scores would need more.
+const uint kMostRaises = 1000;
 const uint kRows = kSubgroups * kDown * kSide;
 const uint kThreads = gl_WorkGroupSize.x;
 const uint kChunks = kHeadDim / 8;           // of 16 bytes, per row
@@ -57,6 +69,42 @@ const uint kStage = kSubgroups * kSide * kStagePitch;
 shared uvec4 kv_tile[kBuffers * kBuffer > kStage ? kBuffers * kBuffer : kStage];
 shared float scores[kInRegisters != 0 ? 1 : kSubgroups * kSide * kScorePitch];
 shared uvec4 weights[kInRegisters != 0 ? 1 : kSubgroups * kSide * kWeightPitch];
+
+// A thread loads chunks of rows (thread + i * kThreads) / kChunks. The rows are found two tiles ahead,
+// because that may need a load. Rows are widened when they are stored to shared memory: widening them
+// where they are loaded would wait for the load.
+uvec4 next_keys[kLoads], next_values[kLoads];
+uvec2 next_rows[kLoads];
+
+// Finds the rows of keys [first, first + kKeys). Instead of keys after the last one, it is loaded.
+void find_rows(uint kv_head, uint first, uint end_key) {
+  UNROLL_MATRICES for (uint i = 0; i < kLoads; ++i) {
+    uint key = first + (gl_LocalInvocationID.x + i * kThreads) / kChunks;
+    next_rows[i] = key_rows(kv_head, min(key, end_key - 1));
+  }
+}
+void load_rows_found() {
+  UNROLL_MATRICES for (uint i = 0; i < kLoads; ++i) {
+    uint chunk = (gl_LocalInvocationID.x + i * kThreads) % kChunks;
+    next_keys[i] = load_keys(next_rows[i].x, chunk);
+    next_values[i] = load_values(next_rows[i].y, chunk);
+  }
+}
+
+// The score of a row with its own key, as an exponent. The lanes of the same row add their parts.
+float own_exponent(uint head, uint kv_head, uint row) {
+  uint key = key_rows(kv_head, own_key(row)).x;
+  float score = 0.0;
+  for (uint c = gl_SubgroupInvocationID / kSide; c < kChunks; c += kLanesPerRow) {
+    uvec4 of_query = query_chunk(head, row, c), of_key = widened_keys(load_keys(key, c), c);
+    score += dot(unpack_half4(of_query.xy), unpack_half4(of_key.xy)) +
+             dot(unpack_half4(of_query.zw), unpack_half4(of_key.zw));
+  }
+  for (uint step = 1; step < kLanesPerRow; step *= 2) {
+    score += subgroupShuffleXor(score, step * kSide);
+  }
+  return exponent(score);
+}
 
 // Rows [first_row, n) of the sequence, up to kRows of them, over keys [first_key, end_key).
 // first_key is a multiple of kKeys, and n > first_row.
@@ -99,17 +147,16 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
     seen_by_all = uvec2(visible_keys(min(at + kDown * kSide, n) - 1).x, visible_keys(min(at, n - 1)).y);
   }
 
-  // A thread loads chunks of rows (thread + i * kThreads) / kChunks. The rows are found two tiles
-  // ahead, because that may need a load. Rows are widened when they are stored to shared memory:
-  // widening them where they are loaded would wait for the load.
-  uvec4 next_keys[kLoads], next_values[kLoads];
-  uvec2 next_rows[kLoads];
-  UNROLL_MATRICES for (uint i = 0; i < kLoads; ++i) {
-    uint key = first_key + (thread + i * kThreads) / kChunks, chunk = (thread + i * kThreads) % kChunks;
-    uvec2 rows = key_rows(kv_head, min(key, end_key - 1));
-    next_keys[i] = load_keys(rows.x, chunk);
-    next_values[i] = load_values(rows.y, chunk);
-    next_rows[i] = key_rows(kv_head, min(key + kKeys, end_key - 1));
+  find_rows(kv_head, first_key, end_key);
+  load_rows_found();
+  find_rows(kv_head, first_key + kKeys, end_key);
+  if (kInRegisters != 0) {
+    UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
+      uint at = first_row + (gl_SubgroupID * kDown + i) * kSide + lane % kSide;
+      float own = own_exponent(head, kv_head, min(at, n - 1));
+      reference[2 * i] = subgroupShuffle(own, lane / 4);
+      reference[2 * i + 1] = subgroupShuffle(own, kSide / 2 + lane / 4);
+    }
   }
   uint tile = 0;  // vector of the buffer
   barrier();  // the queries have been read
@@ -121,83 +168,82 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
       kv_tile[slot + kKeys * kPitch] = widened_values(next_values[i], chunk);
     }
     barrier();
-    MATRIX_SUM score[kDown * kKeySteps];
-    UNROLL_MATRICES for (uint t = 0; t < kKeySteps; ++t) {
-      UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
-        score[i * kKeySteps + t] =
-            ZERO_SUM;
-      }
-      // The next keys are loaded after the first matrices of the present ones, which would otherwise
-      // wait behind them in the queue of loads.
-      if (t == min(1, kKeySteps - 1) && first + kKeys < end_key) {
-        UNROLL_MATRICES for (uint i = 0; i < kLoads; ++i) {
-          uint at = thread + i * kThreads;
-          next_keys[i] = load_keys(next_rows[i].x, at % kChunks);
-          next_values[i] = load_values(next_rows[i].y, at % kChunks);
-          uint key = first + 2 * kKeys + at / kChunks;
-          next_rows[i] = key_rows(kv_head, min(key, end_key - 1));
-        }
-      }
-      UNROLL_MATRICES for (uint d = 0; d < kHeadDim / kInner; ++d) {
-        MATRIX_B key;
-        LOAD_B(key, kv_tile, tile + t * kSide * kPitch + d * (kInner / 8), kPitch);
-        UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
-          score[i * kKeySteps + t] =
-              MULTIPLY_ADD(query[i * (kHeadDim / kInner) + d], key, score[i * kKeySteps + t]);
-        }
-      }
-    }
+    // The next keys are loaded after the first matrices of the present ones, which would otherwise
+    // wait behind them in the queue of loads.
+    const uint kLoadStep = min(1, kKeySteps - 1);
     if (kInRegisters != 0) {
       bool hides = first < seen_by_all.x || first + kKeys > seen_by_all.y;
       MATRIX_A weight[kDown * kKeySteps];
-      UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
-        UNROLL_MATRICES for (uint h = 0; h < 2; ++h) {
-          float mine[kKeySteps * kHalf];
-          UNROLL_MATRICES for (uint t = 0; t < kKeySteps; ++t) {
-            UNROLL_MATRICES for (uint e = 0; e < kHalf; ++e) {
-              mine[t * kHalf + e] = exponent(score[i * kKeySteps + t][h * kHalf + e]);
+      float part_total[2 * kDown];
+      [[dont_unroll]] for (uint n_raised = 0;; ++n_raised) {
+        UNROLL_MATRICES for (uint i = 0; i < 2 * kDown; ++i) {
+          part_total[i] = 0.0;
+        }
+        UNROLL_MATRICES for (uint t = 0; t < kKeySteps; ++t) {
+          MATRIX_SUM score[kDown];
+          UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
+            score[i] = ZERO_SUM;
+          }
+          if (t == kLoadStep) load_rows_found();
+          UNROLL_MATRICES for (uint d = 0; d < kHeadDim / kInner; ++d) {
+            MATRIX_B key;
+            LOAD_B(key, kv_tile, tile + t * kSide * kPitch + d * (kInner / 8), kPitch);
+            UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
+              score[i] = MULTIPLY_ADD(query[i * (kHeadDim / kInner) + d], key, score[i]);
+            }
+          }
+          UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
+            UNROLL_MATRICES for (uint e = 0; e < 2 * kHalf; ++e) {
+              score[i][e] = exponent(score[i][e]);
             }
           }
           if (hides) {
-            uvec2 visible = uvec2(0, end_key);
-            if (kMasked != 0) {
-              uint at = first_row + (gl_SubgroupID * kDown + i) * kSide + h * (kSide / 2) + lane / 4;
-              visible = visible_keys(min(at, n - 1));
-            }
-            UNROLL_MATRICES for (uint t = 0; t < kKeySteps; ++t) {
+            UNROLL_MATRICES for (uint i = 0; i < 2 * kDown; ++i) {
+              uvec2 visible = uvec2(0, end_key);
+              if (kMasked != 0) {
+                uint at = first_row + gl_SubgroupID * kDown * kSide + i * (kSide / 2) + lane / 4;
+                visible = visible_keys(min(at, n - 1));
+              }
               UNROLL_MATRICES for (uint e = 0; e < kHalf; ++e) {
                 uint key = first + t * kSide + e / 2 * 8 + lane % 4 * 2 + e % 2;
-                if (key < visible.x || key >= visible.y) mine[t * kHalf + e] = kMinusInfinity;
+                if (key < visible.x || key >= visible.y) {
+                  score[i / 2][i % 2 * kHalf + e] = kMinusInfinity;
+                }
               }
             }
           }
-          float greatest = mine[0];
-          UNROLL_MATRICES for (uint m = 1; m < kKeySteps * kHalf; ++m) {
-            greatest = max(greatest, mine[m]);
-          }
-          greatest = max(greatest, subgroupShuffleXor(greatest, 1));
-          greatest = max(greatest, subgroupShuffleXor(greatest, 2));
-          bool risen = greatest > reference[2 * i + h] + kSlack;
-          if (subgroupAny(risen)) {
-            // 0 at the first keys.
-            float correction = risen ? exp2(reference[2 * i + h] - greatest) : 1.0;
-            if (risen) reference[2 * i + h] = greatest;
-            total[2 * i + h] *= correction;
-            UNROLL_MATRICES for (uint d = 0; d < kDimSteps; ++d) {
-              UNROLL_MATRICES for (uint e = 0; e < kHalf; ++e) {
-                sums[i * kDimSteps + d][h * kHalf + e] *= correction;
-              }
+          UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
+            UNROLL_MATRICES for (uint e = 0; e < 2 * kHalf; ++e) {
+              float probability = exp2(score[i][e] - reference[2 * i + e / kHalf]);
+              part_total[2 * i + e / kHalf] += probability;
+              weight[i * kKeySteps + t][e] = float16_t(probability);
             }
           }
-          UNROLL_MATRICES for (uint t = 0; t < kKeySteps; ++t) {
+        }
+        float greatest = part_total[0];
+        UNROLL_MATRICES for (uint i = 1; i < 2 * kDown; ++i) {
+          greatest = max(greatest, part_total[i]);
+        }
+        if (!subgroupAny(greatest > kMostSum) || n_raised == kMostRaises) break;
+        UNROLL_MATRICES for (uint i = 0; i < 2 * kDown; ++i) {
+          float sum = part_total[i];
+          sum += subgroupShuffleXor(sum, 1);
+          sum += subgroupShuffleXor(sum, 2);
+          float raise = sum > kMostSum ? min(log2(sum), kMostRaise) : 0.0;
+          float correction = exp2(-raise);
+          reference[i] += raise;
+          total[i] *= correction;
+          UNROLL_MATRICES for (uint d = 0; d < kDimSteps; ++d) {
             UNROLL_MATRICES for (uint e = 0; e < kHalf; ++e) {
-              float exponential = exp2(mine[t * kHalf + e] - reference[2 * i + h]);
-              total[2 * i + h] += exponential;
-              weight[i * kKeySteps + t][h * kHalf + e] = float16_t(exponential);
+              sums[i / 2 * kDimSteps + d][i % 2 * kHalf + e] *= correction;
             }
           }
         }
       }
+      UNROLL_MATRICES for (uint i = 0; i < 2 * kDown; ++i) {
+        total[i] += part_total[i];
+      }
+      find_rows(kv_head, first + 2 * kKeys, end_key);
       UNROLL_MATRICES for (uint t = 0; t < kKeySteps; ++t) {
         UNROLL_MATRICES for (uint d = 0; d < kDimSteps; ++d) {
           MATRIX_B value;
@@ -209,6 +255,24 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
         }
       }
     } else {
+      MATRIX_SUM score[kDown * kKeySteps];
+      UNROLL_MATRICES for (uint t = 0; t < kKeySteps; ++t) {
+        UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
+          score[i * kKeySteps + t] = ZERO_SUM;
+        }
+        if (t == kLoadStep) {
+          load_rows_found();
+          find_rows(kv_head, first + 2 * kKeys, end_key);
+        }
+        UNROLL_MATRICES for (uint d = 0; d < kHeadDim / kInner; ++d) {
+          MATRIX_B key;
+          LOAD_B(key, kv_tile, tile + t * kSide * kPitch + d * (kInner / 8), kPitch);
+          UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
+            score[i * kKeySteps + t] =
+                MULTIPLY_ADD(query[i * (kHeadDim / kInner) + d], key, score[i * kKeySteps + t]);
+          }
+        }
+      }
       UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
         UNROLL_MATRICES for (uint t = 0; t < kKeySteps; ++t) {
           STORE_SUM_FLOATS(score[i * kKeySteps + t], scores, score_start + t * kSide, kScorePitch);

@@ -60,6 +60,7 @@ uvec2 key_rows(uint kv_head, uint key) {
   uint page = uint(I32Buffer(page_table).v[table_start + key / kPageRows]);
   return uvec2((page * kKvHeads + kv_head) * kPageRows + key % kPageRows);
 }
+uint own_key(uint row) { return first_position + row; }
 // Eight codes, and the bits of their scale.
 uvec4 load_codes(Address pages, uint row_bytes, uint row_scales, uint row, uint codes, uint scale) {
   uint head = row / kPageRows, row_of_page = row % kPageRows;

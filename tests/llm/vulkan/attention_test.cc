@@ -13,6 +13,7 @@ namespace {
 struct AttentionCase {
   uint32_t n_sequences, rows, n_heads, n_kv_heads, head_dim;
   DType dtype;
+  float growth = 0;  // of scores from one key to the next
 };
 
 class Attention : public VulkanTest, public testing::WithParamInterface<AttentionCase> {};
@@ -22,6 +23,14 @@ TEST_P(Attention, IsTheSoftmaxWeightedSumOfValues) {
   const uint32_t n_rows = c.n_sequences * c.rows, q_width = c.n_heads * c.head_dim;
   const uint32_t kv_width = c.n_kv_heads * c.head_dim, width = q_width + 2 * kv_width;
   std::vector<float> qkv = random(size_t{n_rows} * width);
+  const float scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
+  for (uint32_t r = 0; c.growth != 0 && r < n_rows; ++r) {
+    float* const row = &qkv[size_t{r} * width];
+    for (uint32_t h = 0; h < c.n_heads; ++h) row[h * c.head_dim] = 1.0f / scale;
+    for (uint32_t h = 0; h < c.n_kv_heads; ++h) {
+      row[q_width + h * c.head_dim] = c.growth * static_cast<float>(r % c.rows);
+    }
+  }
   const Operand qkv_buffer = store(qkv, c.dtype);
   const uint64_t element = c.dtype == DType::kF16 ? 2 : 4;
   const Operand out = poisoned(size_t{n_rows} * q_width, c.dtype);
@@ -33,7 +42,7 @@ TEST_P(Attention, IsTheSoftmaxWeightedSumOfValues) {
   p.head_dim = c.head_dim;
   p.q_row_stride = p.k_row_stride = p.v_row_stride = width;
   p.out_row_stride = q_width;
-  p.scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
+  p.scale = scale;
   p.in_dtype = p.out_dtype = static_cast<uint32_t>(c.dtype);
   DispatchTable table;
   emit::attention(table, "attention", p, out, qkv_buffer, qkv_buffer.from(q_width * element),
@@ -64,7 +73,11 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Attention,
                                          AttentionCase{3, 7, 4, 2, 32, DType::kF32},
                                          AttentionCase{1, 1, 1, 1, 64, DType::kF16},
                                          AttentionCase{2, 65, 3, 1, 64, DType::kF16},
-                                         AttentionCase{1, 70, 2, 2, 40, DType::kF32}),
+                                         AttentionCase{1, 70, 2, 2, 40, DType::kF32},
+                                         AttentionCase{1, 300, 2, 2, 64, DType::kF16, 0.125f},
+                                         AttentionCase{1, 300, 2, 2, 64, DType::kF16, 2.0f},
+                                         AttentionCase{1, 300, 2, 1, 80, DType::kF16, 2.0f},
+                                         AttentionCase{1, 300, 2, 2, 64, DType::kF16, -2.0f}),
                          [](const auto& shape) { return "Case" + std::to_string(shape.index); });
 
 // Through shared memory as on devices whose matrices are spread differently over lanes. Without
