@@ -23,6 +23,6 @@ def table():
                    number(entry["pytorch"], unit) if "pytorch" in entry else "",
                    number(entry["limit"], unit) if "limit" in entry else ""])
     yield ""
-    yield (f"{results['date']}, {results['machine']}; {results['versions']}; one run, in turn; in "
+    yield (f"{results['date']}, {results['machine']}; {results['versions']}; in turn; in "
            f"brackets how many times as fast as the peer. {results['commands']}. PyTorch's figures are "
            f"no comparison: {results['pytorch']}. The limit: {results['limit']}.")
