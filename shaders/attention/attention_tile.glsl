@@ -43,11 +43,13 @@ uvec2 visible_keys(uint row);
 void store_result(uint head, uint row, uint column, vec4 value);
 
 const float kSlack = 8.0;  // of exponents to base 2: probabilities stay below 2^8, far within f16
-// Of the probabilities of kKeys keys that a lane has: each stays within f16, at most 65,504.
+// The greatest sum of a lane's probabilities of kKeys keys. Each of them is then within f16, whose
+// greatest number is 65,504.
 const float kMostSum = 16384.0;
-// A reference is raised by at most this much at once: the sum was infinite, so the score is greater.
+// The most by which a reference is raised at once. If a sum is infinite, some exponent is above 120,
+// so the reference stays below the maximum of the row.
 const float kMostRaise = 100.0;
-// Of raises for the same keys, by up to 100,000 together. Infinite scores would need more.
+// How often references may be raised for the same keys. It ends the loop if scores are infinite.
 const uint kMostRaises = 1000;
 const uint kRows = kSubgroups * kDown * kSide;
 const uint kThreads = gl_WorkGroupSize.x;
@@ -83,7 +85,8 @@ void find_rows(uint kv_head, uint first, uint end_key) {
     next_rows[i] = key_rows(kv_head, min(key, end_key - 1));
   }
 }
-void load_rows_found() {
+// Loads the rows that find_rows() has found. May be repeated.
+void load_found_rows() {
   UNROLL_MATRICES for (uint i = 0; i < kLoads; ++i) {
     uint chunk = (gl_LocalInvocationID.x + i * kThreads) % kChunks;
     next_keys[i] = load_keys(next_rows[i].x, chunk);
@@ -91,7 +94,8 @@ void load_rows_found() {
   }
 }
 
-// The score of a row with its own key, as an exponent. The lanes of the same row add their parts.
+// The exponent of a row's score with its own key. Lanes with the same lane % kSide have the same row
+// and share its chunks.
 float own_exponent(uint head, uint kv_head, uint row) {
   uint key = key_rows(kv_head, own_key(row)).x;
   float score = 0.0;
@@ -136,7 +140,8 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
   uint weight_start = gl_SubgroupID * kSide * kWeightPitch;
   float reference[2 * kDown], total[2 * kDown];
   UNROLL_MATRICES for (uint i = 0; i < 2 * kDown; ++i) {
-    // Below every score, but finite: a row may see none of the first keys.
+    // Through shared memory: below every score, but finite, because a row may see none of the first
+    // keys.
     reference[i] = -1e30;
     total[i] = 0.0;
   }
@@ -148,7 +153,7 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
   }
 
   find_rows(kv_head, first_key, end_key);
-  load_rows_found();
+  load_found_rows();
   find_rows(kv_head, first_key + kKeys, end_key);
   if (kInRegisters != 0) {
     UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
@@ -174,7 +179,7 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
     if (kInRegisters != 0) {
       bool hides = first < seen_by_all.x || first + kKeys > seen_by_all.y;
       MATRIX_A weight[kDown * kKeySteps];
-      float part_total[2 * kDown];
+      float part_total[2 * kDown];  // of these keys
       [[dont_unroll]] for (uint n_raised = 0;; ++n_raised) {
         UNROLL_MATRICES for (uint i = 0; i < 2 * kDown; ++i) {
           part_total[i] = 0.0;
@@ -184,7 +189,7 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
           UNROLL_MATRICES for (uint i = 0; i < kDown; ++i) {
             score[i] = ZERO_SUM;
           }
-          if (t == kLoadStep) load_rows_found();
+          if (t == kLoadStep) load_found_rows();
           UNROLL_MATRICES for (uint d = 0; d < kHeadDim / kInner; ++d) {
             MATRIX_B key;
             LOAD_B(key, kv_tile, tile + t * kSide * kPitch + d * (kInner / 8), kPitch);
@@ -261,7 +266,7 @@ void attend(uint head, uint kv_head, uint first_row, uint n, uint first_key, uin
           score[i * kKeySteps + t] = ZERO_SUM;
         }
         if (t == kLoadStep) {
-          load_rows_found();
+          load_found_rows();
           find_rows(kv_head, first + 2 * kKeys, end_key);
         }
         UNROLL_MATRICES for (uint d = 0; d < kHeadDim / kInner; ++d) {

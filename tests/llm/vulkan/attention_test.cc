@@ -24,6 +24,7 @@ TEST_P(Attention, IsTheSoftmaxWeightedSumOfValues) {
   const uint32_t kv_width = c.n_kv_heads * c.head_dim, width = q_width + 2 * kv_width;
   std::vector<float> qkv = random(size_t{n_rows} * width);
   const float scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
+  // The first dimension adds growth * r to the scores of key r.
   for (uint32_t r = 0; c.growth != 0 && r < n_rows; ++r) {
     float* const row = &qkv[size_t{r} * width];
     for (uint32_t h = 0; h < c.n_heads; ++h) row[h * c.head_dim] = 1.0f / scale;
