@@ -127,7 +127,7 @@ bool KernelPlanner::paged_attention_cooperative(const PagedAttentionParams& p) {
        in_registers(), tile->buffers, present(6), std::bit_cast<uint32_t>(p.scale), p.n_kv_heads});
   push_addresses(7);
   push(&p, sizeof(PagedAttentionValues));
-  plan_.groups = {blocks(p.n_rows, tile->subgroups * tile->down * side), p.n_heads, 1};
+  plan_.groups = {p.n_heads, blocks(p.n_rows, tile->subgroups * tile->down * side), 1};
   return true;
 }
 
