@@ -14,7 +14,7 @@
 //
 // kSplits workgroups may divide the columns of a tile. Each writes its sums to `partials`. The sums of
 // a tile are then added in kSplits parts, always in the same order (divided_columns.glsl).
-// Grid: (blocks of outputs, blocks of rows, kSplits).
+// Grid: (blocks of outputs, blocks of rows, kSplits), in the order of find_tile().
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -167,9 +167,22 @@ uvec4 block_halves(CodeBlock block, uint i) {
   return pack_halves(low, high);
 }
 
+uint row_block, out_block;  // of the tile
+
+// Workgroups that run at the same time have tiles of up to kGroupedRows blocks of rows, so that few
+// rows and few weights are in use, which the cache can hold.
+const uint kGroupedRows = 8;
+void find_tile() {
+  uint w = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+  uint of_group = kGroupedRows * gl_NumWorkGroups.x, first = w / of_group * kGroupedRows;
+  uint n = min(kGroupedRows, gl_NumWorkGroups.y - first), in_group = w % of_group;
+  row_block = first + in_group % n;
+  out_block = in_group / n;
+}
+
 // The row of the weight that is row `row` of the tile.
 uint weight_row(uint row) {
-  uint at = gl_WorkGroupID.x * kTileOuts + row;
+  uint at = out_block * kTileOuts + row;
   if (!kGated) return min(at, p.n_out - 1);
   uint o = min(at / 8 * 4 + at % 4, p.n_out - 1);
   return at % 8 < 4 ? o : p.n_out + o;
@@ -316,8 +329,9 @@ void add_part(uint part_to_add, uint first_partial, uint first_row, uint first_o
 void main() {
   uint thread = gl_LocalInvocationID.x;
   if (kSplits > 1 && thread == 0) atomicAdd(counters.v[n_tiles()], kStarted);
-  uint first_row = gl_WorkGroupID.y * kTileRows;
-  uint first_out = gl_WorkGroupID.x * kTileOuts;
+  find_tile();
+  uint first_row = row_block * kTileRows;
+  uint first_out = out_block * kTileOuts;
   uint n_sums = kGated ? 2 * p.n_out : p.n_out;
   uint columns = padded_columns(p.n_in);
   uint n_steps = (columns + kDepth - 1) / kDepth;
