@@ -105,21 +105,40 @@ DecodingLoop::DecodingLoop(Device& device, const DecoderModel& model, const Opti
   record_passes();
 }
 
+// Only decoders without cross-attention have attention within a prompt.
+TransformerStack::CausalContext DecodingLoop::pass_context() const {
+  return model_.context(pass_rows_, model_.config().cross_attention ? PassRowOrder::kAny
+                                                                    : PassRowOrder::kOneSequence);
+}
+
 void DecodingLoop::record_passes() {
-  // Only decoders without cross-attention have attention within a prompt.
-  const auto context =
-      model_.context(pass_rows_, model_.config().cross_attention ? PassRowOrder::kAny
-                                                                 : PassRowOrder::kOneSequence);
   const uint32_t most = most_pass_rows(device_, n_ctx_);
   std::vector<DispatchTable> tables;
   for (const uint32_t size : kPassRows) {
     const uint32_t n_rows = std::min(size, most);
     if (!passes_.empty() && passes_.back().n_rows == n_rows) break;
-    model_.emit_rows(tables.emplace_back(), n_rows, context);
+    model_.emit_rows(tables.emplace_back(), n_rows, pass_context(),
+                     passes_end_early() ? PassPart::kKeysAndValues : PassPart::kAll);
     passes_.push_back({n_rows, 0});
   }
   const std::vector<ProgramId> programs = device_.record_all(tables);
   for (size_t i = 0; i < passes_.size(); ++i) passes_[i].program = programs[i];
+}
+
+DecodingLoop::PassProgram& DecodingLoop::pass_of(uint32_t n_rows) {
+  return *std::find_if(passes_.begin(), passes_.end(),
+                       [&](const PassProgram& each) { return each.n_rows >= n_rows; });
+}
+
+void DecodingLoop::complete_pass(uint32_t n_rows) {
+  if (!passes_end_early()) return;
+  PassProgram& pass = pass_of(n_rows);
+  if (!pass.rest) {
+    DispatchTable table;
+    model_.emit_rows(table, pass.n_rows, pass_context(), PassPart::kRest);
+    pass.rest = device_.record(table);
+  }
+  device_.run(*pass.rest);
 }
 
 const DecodingLoop::StepPrograms& DecodingLoop::programs_of(const StepShape& shape) {
@@ -312,15 +331,14 @@ uint32_t DecodingLoop::run_passes(uint32_t sequence, std::span<const int32_t> to
   while (!tokens.empty()) {
     const uint32_t n =
         static_cast<uint32_t>(std::min<size_t>(tokens.size(), passes_.back().n_rows));
-    const auto pass = std::find_if(passes_.begin(), passes_.end(),
-                                   [&](const PassProgram& each) { return each.n_rows >= n; });
+    const PassProgram& pass = pass_of(n);
     for (uint32_t r = 0; r < n; ++r) {
       rows_host_[r] = {tokens[r], static_cast<int32_t>(sequence),
                        static_cast<int32_t>(position + r), 0};
     }
-    std::fill(rows_host_.begin() + n, rows_host_.begin() + pass->n_rows, kIdleRow);
-    device_.write(pass_rows_.part(0, pass->n_rows * sizeof(Row)), rows_host_.data());
-    device_.run(pass->program);
+    std::fill(rows_host_.begin() + n, rows_host_.begin() + pass.n_rows, kIdleRow);
+    device_.write(pass_rows_.part(0, pass.n_rows * sizeof(Row)), rows_host_.data());
+    device_.run(pass.program);
     const bool goes_on = !after_pass || after_pass(position, n);
     position += n;
     tokens = tokens.subspan(n);
@@ -526,6 +544,7 @@ void DecodingLoop::evaluate(
   }
   std::vector<uint32_t> index(n_rows);
   prefill(slot, tokens, 0, static_cast<uint32_t>(tokens.size()), [&](uint32_t first, uint32_t n) {
+    complete_pass(n);
     for (uint32_t r = 0; r < n; r += n_rows) {
       const uint32_t n_taken = std::min(n_rows, n - r);
       for (uint32_t i = 0; i < n_rows; ++i) index[i] = r + std::min(i, n_taken - 1);

@@ -147,12 +147,14 @@ TransformerStack::CausalContext DecoderModel::context(const Operand& rows,
 }
 
 void DecoderModel::emit_rows(DispatchTable& table, uint32_t n_rows,
-                             const TransformerStack::CausalContext& context) const {
-  const EmbedParams embed{n_rows, stack_.config().d_model, embedding_.format,
-                          stack_.config().embedding_scale};
-  emit::embed(table, "decoder.embed", embed, x_, context.rows, embedding_.data, position_,
-              embedding_.scale);
-  stack_.emit_causal(table, n_rows, x_, context);
+                             const TransformerStack::CausalContext& context, PassPart part) const {
+  if (part != PassPart::kRest) {
+    const EmbedParams embed{n_rows, stack_.config().d_model, embedding_.format,
+                            stack_.config().embedding_scale};
+    emit::embed(table, "decoder.embed", embed, x_, context.rows, embedding_.data, position_,
+                embedding_.scale);
+  }
+  stack_.emit_causal(table, n_rows, x_, context, part);
 }
 
 void DecoderModel::emit_logits(DispatchTable& table, uint32_t n_rows, const Operand& index,

@@ -41,9 +41,11 @@ class DecoderModel {
   // The context of rows, struct Row [n], of the model's own sequences.
   TransformerStack::CausalContext context(const Operand& rows,
                                           PassRowOrder order = PassRowOrder::kAny) const;
-  // Appends a pass of `n_rows` rows through all layers; its result stays in the model.
+  // Appends a pass of `n_rows` rows through all layers, or a part of it; its result stays in the
+  // model.
   void emit_rows(DispatchTable& table, uint32_t n_rows,
-                 const TransformerStack::CausalContext& context) const;
+                 const TransformerStack::CausalContext& context,
+                 PassPart part = PassPart::kAll) const;
   // Appends logits of the last pass: f32 [n_rows, n_vocab] in `out`, of the rows in `index` (u32
   // [n_rows]) or of those from `first_row` on. With `rows`, struct Row [n_rows], unused rows are
   // skipped.

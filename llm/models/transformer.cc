@@ -27,8 +27,6 @@ uint32_t kernel_activation(Activation activation) {
   return kActivationNone;
 }
 
-uint32_t code(DType dtype) { return static_cast<uint32_t>(dtype); }
-
 // The rows of gates and the up rows of a hidden layer. Products apply activations of one number
 // only (emit_hidden).
 LinearWeights upload_gate_up(const WeightUploader& upload, const StackConfig& config,
@@ -380,12 +378,6 @@ TransformerStack::HeadOperands TransformerStack::head_operands(uint32_t layer) c
           of_heads(layers_[layer].attn_k_norm)};
 }
 
-bool TransformerStack::attention_writes_kv(uint32_t layer, const CausalContext& context) const {
-  return device_writes_kv_ && context.order == PassRowOrder::kOneEach &&
-         attention_can_write_kv(context.self->shape().types.codes(), n_pairs(layer),
-                                config_.interleaved_rope);
-}
-
 void TransformerStack::emit_rope(DispatchTable& table, const std::string& label, uint32_t layer,
                                  uint32_t n_rows, DType dtype, const Operand& rows,
                                  const KvCache* cache) const {
@@ -448,156 +440,11 @@ void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_rows,
   }
 }
 
-void TransformerStack::emit_causal(DispatchTable& table, uint32_t n_rows, const Operand& x,
-                                   const CausalContext& context) const {
-  const uint32_t q = config_.q_width(), kv = config_.kv_width(), width = q + 2 * kv;
-  const KvCache& self = *context.self;
-  const bool is_prompt = context.order == PassRowOrder::kOneSequence;
-  const DType dtype = is_prompt ? prompt_activation_ : activation_;
-  const PassRows rows{n_rows, dtype, context.rows};
-  WriteKvParams write{};
-  write.n_rows = n_rows;
-  write.n_kv_heads = config_.n_kv_heads;
-  write.head_dim = config_.head_dim;
-  write.in_row_stride = width;
-  write.page_rows = self.shape().page_rows;
-  write.pages_per_sequence = self.pages_per_sequence();
-  write.in_dtype = code(dtype);
-  write.kv_dtypes = self.shape().types.codes();
-
-  PagedAttentionParams attention{};
-  attention.n_rows = n_rows;
-  attention.n_heads = config_.n_heads;
-  attention.n_kv_heads = config_.n_kv_heads;
-  attention.head_dim = config_.head_dim;
-  attention.q_row_stride = width;
-  attention.out_row_stride = q;
-  attention.page_rows = self.shape().page_rows;
-  attention.pages_per_sequence = self.pages_per_sequence();
-  attention.scale = attention_scale();
-  attention.soft_cap = config_.attention_soft_cap;
-  attention.q_dtype = attention.out_dtype = code(dtype);
-  attention.kv_dtypes = self.shape().types.codes();
-  attention.interleaved = config_.interleaved_rope;
-  attention.norm_epsilon = config_.norm_epsilon;
-  const uint32_t flags = (is_prompt ? kAttentionOneSequence : 0) |
-                         (is_prompt && context.rounds_attention ? kAttentionRounds : 0);
-
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    const LayerWeights& layer = layers_[i];
-    const uint32_t l = static_cast<uint32_t>(i);
-    const std::string label = std::string(config_.name) + "." + std::to_string(i) + ".";
-    BlockInput in = emit_norm_before(table, label + "attn_norm", layer.attn_norm,
-                                     layer.attn_qkv.weight, n_rows, dtype, x);
-    emit_first(table, label + "attn.qkv", layer.attn_qkv, rows, in, qkv_, dtype);
-    const bool writes_kv = attention_writes_kv(l, context);
-    const HeadOperands heads = writes_kv ? head_operands(l) : HeadOperands{};
-    attention.flags = flags | (writes_kv ? kAttentionWritesKv : 0);
-    attention.n_pairs = n_pairs(l);
-    if (writes_kv) {
-      emit_whole_norms(table, label, layer, n_rows, dtype);
-    } else if (prepares_heads()) {
-      emit_rope(table, label, l, n_rows, dtype, context.rows, &self);
-    } else {
-      emit::write_kv(table, label + "attn.write_kv", write, self.keys(l), self.values(l),
-                     qkv_.from(dtype_bytes(dtype, q)), qkv_.from(dtype_bytes(dtype, q + kv)),
-                     context.rows, self.page_table(l));
-    }
-    attention.window = config_.layers[l].sliding_window;
-    DType attended_dtype = input_dtype(layer.attn_out.weight, n_rows, dtype);
-    attention.out_dtype = code(attended_dtype);
-    emit::paged_attention(table, label + "attn", attention, attended_, qkv_, self.keys(l),
-                          self.values(l), context.rows, self.page_table(l), layer.attn_sinks,
-                          heads.angles, heads.q_norm_weight, heads.k_norm_weight);
-    emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, rows,
-                   {attended_, attended_dtype}, x);
-    emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
-    if (config_.cross_attention) {
-      const KvCache& source = *context.cross;
-      PagedAttentionParams cross = attention;
-      cross.flags = flags;
-      cross.q_row_stride = q;
-      cross.page_rows = source.shape().page_rows;
-      cross.pages_per_sequence = source.pages_per_sequence();
-      cross.kv_length = source.shape().n_positions;
-      cross.window = 0;
-      cross.kv_dtypes = source.shape().types.codes();
-      attended_dtype = input_dtype(layer.cross_out.weight, n_rows, dtype);
-      cross.out_dtype = code(attended_dtype);
-      in = emit_norm_before(table, label + "cross_norm", layer.cross_norm, layer.cross_q.weight,
-                            n_rows, dtype, x);
-      emit_first(table, label + "cross.q", layer.cross_q, rows, in, qkv_, dtype);
-      if (context.weights) emit_cross_weights(table, label, l, cross, context);
-      emit::paged_attention(table, label + "cross", cross, attended_, qkv_, source.keys(l),
-                            source.values(l), context.rows, context.cross_pages);
-      emit_linear(table, label + "cross.out", layer.cross_out, n_rows, x, DType::kF32, attended_,
-                  attended_dtype, {.residual = x, .rows = context.rows});
-      emit_norm_after(table, label + "cross_norm", layer.cross_norm, n_rows, x);
-    }
-    emit_ffn(table, label, layer, rows, x);
-  }
-}
-
-void TransformerStack::emit_cross_weights(DispatchTable& table, const std::string& label,
-                                          uint32_t layer, const PagedAttentionParams& cross,
-                                          const CausalContext& context) const {
-  const std::vector<Operand>& heads = context.weights->heads;
-  if (!heads[layer].present()) return;
-  const auto n_heads = [&](uint32_t l) { return heads[l].bytes / sizeof(uint32_t); };
-  uint64_t n_before = 0;
-  for (uint32_t l = 0; l < layer; ++l) n_before += n_heads(l);
-  AttentionWeightsParams params{};
-  params.n_rows = cross.n_rows;
-  params.n_selected = static_cast<uint32_t>(n_heads(layer));
-  params.n_heads = cross.n_heads;
-  params.n_kv_heads = cross.n_kv_heads;
-  params.head_dim = cross.head_dim;
-  params.q_row_stride = cross.q_row_stride;
-  params.page_rows = cross.page_rows;
-  params.pages_per_sequence = cross.pages_per_sequence;
-  params.kv_length = cross.kv_length;
-  params.scale = cross.scale;
-  params.q_dtype = cross.q_dtype;
-  params.k_dtype = key_dtype(cross.kv_dtypes);
-  const uint64_t head_bytes = sizeof(float) * uint64_t{cross.n_rows} * cross.kv_length;
-  emit::attention_weights(
-      table, label + "cross.weights", params,
-      context.weights->out.part(n_before * head_bytes, params.n_selected * head_bytes), qkv_,
-      context.cross->keys(layer), context.rows, context.cross_pages, heads[layer],
-      context.weights->lengths);
-}
-
 void TransformerStack::emit_final_norm(DispatchTable& table, uint32_t n_rows, const Operand& out,
                                        DType out_dtype, const Operand& x,
                                        const Operand& index) const {
   emit_norm(table, std::string(config_.name) + ".norm", final_norm_, n_rows, out, out_dtype, x,
             index);
-}
-
-void TransformerStack::emit_cross_kv(DispatchTable& table, uint32_t n_sequences,
-                                     uint32_t rows_per_sequence, const Operand& source,
-                                     DType source_dtype, const KvCache& cross,
-                                     const std::array<Operand, 2>& scratch) const {
-  const uint32_t n_rows = n_sequences * rows_per_sequence, kv = config_.kv_width();
-  WriteKvParams write{};
-  write.n_rows = n_rows;
-  write.n_kv_heads = config_.n_kv_heads;
-  write.head_dim = config_.head_dim;
-  write.in_row_stride = 2 * kv;
-  write.page_rows = cross.shape().page_rows;
-  write.pages_per_sequence = cross.pages_per_sequence();
-  write.rows_per_sequence = rows_per_sequence;
-  write.in_dtype = kDTypeF32;
-  write.kv_dtypes = cross.shape().types.codes();
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    const uint32_t l = static_cast<uint32_t>(i);
-    const std::string label = std::string(config_.name) + "." + std::to_string(i) + ".cross.";
-    const Operand& rows = scratch[i % 2];
-    emit_linear(table, label + "kv", layers_[i].cross_kv, n_rows, rows, DType::kF32, source,
-                source_dtype);
-    emit::write_kv(table, label + "write_kv", write, cross.keys(l), cross.values(l), rows,
-                   rows.from(dtype_bytes(DType::kF32, kv)), {}, cross.page_table());
-  }
 }
 
 }  // namespace vesper

@@ -47,6 +47,14 @@ enum class PassRowOrder {
   kOneEach,      // each sequence has at most one row: a step
 };
 
+// The part of a causal pass that a table has. A prompt needs only the keys and values of the last
+// layer, if no logits of its rows are asked for.
+enum class PassPart {
+  kAll,
+  kKeysAndValues,  // up to the keys and values of the last layer
+  kRest,           // what follows in the last layer, for the same rows
+};
+
 class TransformerStack {
  public:
   // Uploads every layer. `use` is for the rows of a pass. The rotary table has config.n_positions
@@ -73,9 +81,10 @@ class TransformerStack {
     bool rounds_attention = false;  // of prompts, see DevicePolicy
   };
 
-  // Appends all layers for `n_rows` rows of x, f32 [n_rows, d_model].
+  // Appends all layers, or a part of them, for `n_rows` rows of x, f32 [n_rows, d_model].
+  // The parts of a pass are for prompts (PassRowOrder::kOneSequence) without cross-attention.
   void emit_causal(DispatchTable& table, uint32_t n_rows, const Operand& x,
-                   const CausalContext& context) const;
+                   const CausalContext& context, PassPart part = PassPart::kAll) const;
   // The same for `n_sequences` of equal length, or packed, of any length: `starts` as in
   // AttentionParams, u32 [n_sequences + 1]. `rows`, struct Row [n_rows], has the positions for
   // rotary embeddings and head norms.
@@ -102,6 +111,8 @@ class TransformerStack {
   DType activation_dtype() const { return activation_; }
 
  private:
+  // In the parameters of kernels.
+  static uint32_t code(DType dtype) { return static_cast<uint32_t>(dtype); }
   // The rows of a pass, and the format of its product inputs. `sequences`, struct Row [n] (?),
   // marks unused rows.
   struct PassRows {
@@ -156,6 +167,21 @@ class TransformerStack {
   bool attention_writes_kv(uint32_t layer, const CausalContext& context) const;
   bool prepares_heads() const { return !rope_angles_.empty() || has_head_norms_; }
   float attention_scale() const;
+  // What all attention of a causal pass to `cache` has in common. `out_dtype`: of its result.
+  PagedAttentionParams attention_params(const PassRows& rows, const CausalContext& context,
+                                        const KvCache& cache, DType out_dtype) const;
+  // A causal layer up to the keys and values of its rows: queries are in qkv_, and keys and values
+  // in the cache, or in qkv_ if attention writes them. Then its self-attention, and its
+  // cross-attention.
+  void emit_keys_and_values(DispatchTable& table, const std::string& label, uint32_t layer,
+                            const PassRows& rows, const Operand& x,
+                            const CausalContext& context) const;
+  void emit_self_attention(DispatchTable& table, const std::string& label, uint32_t layer,
+                           const PassRows& rows, const Operand& x,
+                           const CausalContext& context) const;
+  void emit_cross_attention(DispatchTable& table, const std::string& label, uint32_t layer,
+                            const PassRows& rows, const Operand& x,
+                            const CausalContext& context) const;
   // The attention probabilities of selected heads of the layer, for the queries in qkv_.
   void emit_cross_weights(DispatchTable& table, const std::string& label, uint32_t layer,
                           const PagedAttentionParams& cross, const CausalContext& context) const;
