@@ -47,6 +47,10 @@ std::string name_of(const DispatchTable& table, size_t index) {
   return table.labels()[index] + " (" + kernel_name(table.commands()[index].kernel) + ")";
 }
 
+bool is_one_of(const std::vector<std::string>& labels, const std::string& label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
 }  // namespace
 
 StageCheckDevice::StageCheckDevice(std::unique_ptr<Device> device, StageCheckOptions options)
@@ -59,8 +63,7 @@ void StageCheckDevice::add_buffer(const Operand& operand, std::string label) {
   Buffer& added = buffer(operand.buffer);
   added.label = std::move(label);
   added.content.resize(operand.offset_bytes + operand.bytes);
-  const bool is_zeroed = std::find(options_.zeroed.begin(), options_.zeroed.end(), added.label) !=
-                         options_.zeroed.end();
+  const bool is_zeroed = is_one_of(options_.zeroed, added.label);
   added.states.assign(added.content.size(), is_zeroed ? State::kDefined : State::kUnwritten);
   added.n_poisoned = is_zeroed ? 0 : added.content.size();
   device_->read(whole(operand.buffer), added.content.data());
@@ -248,6 +251,7 @@ void StageCheckDevice::run_command(const Program& program, size_t index) {
   for (size_t i = 0; i < touched.size(); ++i) {
     const Touched& t = touched[i];
     Buffer& known = buffer(t.id);
+    const bool varies = is_one_of(options_.varying, known.label);
     const auto where = [&](size_t at) {
       return " byte " + std::to_string(at) + " of buffer " + known.label;
     };
@@ -256,7 +260,7 @@ void StageCheckDevice::run_command(const Program& program, size_t index) {
       for (size_t at = range.begin; at < range.end; ++at) {
         if (t.is_unchanged(at)) continue;
         if (!range.is_written) fail(name + " writes undeclared memory," + where(at));
-        const bool defined = t.after[0][at] == t.after[1][at];
+        const bool defined = varies || t.after[0][at] == t.after[1][at];
         if (!defined && with_content.empty()) {
           with_content = ranges;
           run_twice(with_content, command, false);
@@ -264,7 +268,7 @@ void StageCheckDevice::run_command(const Program& program, size_t index) {
         }
         const Touched& result = defined ? t : with_content[i];
         if (!result.is_unchanged(at)) {
-          if (result.after[0][at] != result.after[1][at]) {
+          if (!varies && result.after[0][at] != result.after[1][at]) {
             fail(name + " reads undeclared memory, which changes" + where(at));
           }
           known.content[at] = result.after[0][at];

@@ -158,6 +158,9 @@ TEST(StageCheckDevice, ReportsResultsThatDependOnUnwrittenMemory) {
   Chain zeroed({.zeroed = {"row 0"}});
   zeroed.add_norm(zeroed.rows[1], zeroed.rows[0]);
   EXPECT_EQ(zeroed.run(zeroed.rows[1]), "");
+  Chain varying({.varying = {"row 1"}});
+  varying.add_norm(varying.rows[1], varying.rows[0]);
+  EXPECT_EQ(varying.run(varying.rows[1]), "");
   Chain unread;
   unread.add_norm(unread.rows[1], unread.rows[0]);
   unread.add_norm(unread.rows[2], unread.in);
