@@ -14,7 +14,9 @@
 //
 // kSplits workgroups may divide the columns of a tile. Each writes its sums to `partials`. The sums of
 // a tile are then added in kSplits parts, always in the same order (divided_columns.glsl).
-// Grid: (blocks of outputs, blocks of rows, kSplits), in the order of find_tile().
+// Grid: (blocks of outputs, blocks of rows, kSplits), or with kGrouped (blocks of rows in a group,
+// blocks of outputs, groups). Workgroups of a group that run together load the same weights, from the
+// cache.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -45,6 +47,7 @@ layout(constant_id = 15) const uint kWholeSteps = 0;  // n_in is a multiple of k
 layout(constant_id = 16) const uint kInMatrices = 0;  // the weights are in the order of matrices
 // The rows of `in` (bit 0) or of the output (bit 1) have no common stride.
 layout(constant_id = 17) const uint kBatches = 0;
+layout(constant_id = 18) const uint kGrouped = 0;  // not with kSplits above 1
 #include "cooperative_matrices.glsl"
 #include "quantized.glsl"
 
@@ -167,22 +170,16 @@ uvec4 block_halves(CodeBlock block, uint i) {
   return pack_halves(low, high);
 }
 
-uint row_block, out_block;  // of the tile
-
-// Workgroups that run at the same time have tiles of up to kGroupedRows blocks of rows, so that few
-// rows and few weights are in use, which the cache can hold.
-const uint kGroupedRows = 8;
-void find_tile() {
-  uint w = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-  uint of_group = kGroupedRows * gl_NumWorkGroups.x, first = w / of_group * kGroupedRows;
-  uint n = min(kGroupedRows, gl_NumWorkGroups.y - first), in_group = w % of_group;
-  row_block = first + in_group % n;
-  out_block = in_group / n;
+// Of the workgroup's tile.
+uint out_block() { return kGrouped != 0 ? gl_WorkGroupID.y : gl_WorkGroupID.x; }
+uint row_block() {
+  return kGrouped != 0 ? gl_WorkGroupID.z * gl_NumWorkGroups.x + gl_WorkGroupID.x
+                       : gl_WorkGroupID.y;
 }
 
 // The row of the weight that is row `row` of the tile.
 uint weight_row(uint row) {
-  uint at = out_block * kTileOuts + row;
+  uint at = out_block() * kTileOuts + row;
   if (!kGated) return min(at, p.n_out - 1);
   uint o = min(at / 8 * 4 + at % 4, p.n_out - 1);
   return at % 8 < 4 ? o : p.n_out + o;
@@ -329,14 +326,15 @@ void add_part(uint part_to_add, uint first_partial, uint first_row, uint first_o
 void main() {
   uint thread = gl_LocalInvocationID.x;
   if (kSplits > 1 && thread == 0) atomicAdd(counters.v[n_tiles()], kStarted);
-  find_tile();
-  uint first_row = row_block * kTileRows;
-  uint first_out = out_block * kTileOuts;
+  uint first_row = row_block() * kTileRows;
+  uint first_out = out_block() * kTileOuts;
+  uint split = kGrouped != 0 ? 0 : gl_WorkGroupID.z;
+  if (kGrouped != 0 && first_row >= p.n_rows) return;  // the last group may have fewer blocks
   uint n_sums = kGated ? 2 * p.n_out : p.n_out;
   uint columns = padded_columns(p.n_in);
   uint n_steps = (columns + kDepth - 1) / kDepth;
-  uint first_column = n_steps * gl_WorkGroupID.z / kSplits * kDepth;
-  uint end_column = min(n_steps * (gl_WorkGroupID.z + 1) / kSplits * kDepth, columns);
+  uint first_column = n_steps * split / kSplits * kDepth;
+  uint end_column = min(n_steps * (split + 1) / kSplits * kDepth, columns);
   uint chunk = thread % kChunks;
   uint load_row = thread / kChunks;
 
@@ -486,8 +484,7 @@ void main() {
   uint tile = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
   uint first_partial = tile * kSplits * kTileVectors;
   if (kSplits > 1) {
-    uint at = first_partial + gl_WorkGroupID.z * kTileVectors +
-              gl_SubgroupID * kMatrices * kMatrixVectors;
+    uint at = first_partial + split * kTileVectors + gl_SubgroupID * kMatrices * kMatrixVectors;
     [[unroll]] for (uint n = 0; n < kMatrices; ++n) {
       STORE_SUM(sums[n], partials.v, at + n * kMatrixVectors, kSide / 4);
     }

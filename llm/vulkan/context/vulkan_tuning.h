@@ -17,7 +17,7 @@ struct MatmulTile {
   uint32_t at_once, latency_ns, busy_ns;
   constexpr uint32_t subgroups() const { return rows / subgroup_rows * (outs / subgroup_outs); }
 };
-inline constexpr size_t kMatmulTiles = 12, kMatrixTiles = 9;
+inline constexpr size_t kMatmulTiles = 12, kMatrixTiles = 11;
 
 // Tiles of attention_cooperative: subgroups per workgroup, row matrices per subgroup, keys per
 // step.
@@ -96,6 +96,10 @@ struct VulkanTuning {
   // If several workgroups divide the columns of a tile: more time for each product, and sums that
   // all workgroups write per nanosecond.
   uint32_t split_ns, written_per_ns;
+  // With weights of this size or more, workgroups that run together have the same outputs of up to
+  // eight blocks of rows, so that the weights are read from memory once for these. With fewer bytes,
+  // all outputs of a block of rows: it writes them together.
+  uint32_t grouped_weight_bytes;
   uint32_t matmul_splits;  // workgroups per tile; 0: chosen
 
   // Attention.
