@@ -113,12 +113,13 @@ TransformerStack::CausalContext DecodingLoop::pass_context() const {
 
 void DecodingLoop::record_passes() {
   const uint32_t most = most_pass_rows(device_, n_ctx_);
+  const auto context = pass_context();
+  const PassPart part = passes_end_early() ? PassPart::kKeysAndValues : PassPart::kAll;
   std::vector<DispatchTable> tables;
   for (const uint32_t size : kPassRows) {
     const uint32_t n_rows = std::min(size, most);
     if (!passes_.empty() && passes_.back().n_rows == n_rows) break;
-    model_.emit_rows(tables.emplace_back(), n_rows, pass_context(),
-                     passes_end_early() ? PassPart::kKeysAndValues : PassPart::kAll);
+    model_.emit_rows(tables.emplace_back(), n_rows, context, part);
     passes_.push_back({n_rows, 0});
   }
   const std::vector<ProgramId> programs = device_.record_all(tables);

@@ -170,8 +170,8 @@ class DecodingLoop {
   std::vector<FoundText> read_texts(uint32_t slot);
 
   // Runs `tokens` from position 0 on in a slot, and passes on the logits after each token, a few
-  // rows at a time: (first row, n rows, f32 [n, n_vocab]). The first call of a length records its
-  // programs.
+  // rows at a time: (first row, n rows, f32 [n, n_vocab]). The first call records its program,
+  // and the first one of each size of pass the rest of the last layer.
   void evaluate(uint32_t slot, std::span<const int32_t> tokens,
                 const std::function<void(uint32_t, uint32_t, const float*)>& take_rows);
 
@@ -188,7 +188,7 @@ class DecodingLoop {
     uint32_t n_rows;
     ProgramId program;
     ProgramId choice = {};               // of a drafted pass with masks: of the tokens
-    std::optional<ProgramId> rest = {};  // of a prompt for evaluate(): PassPart::kRest
+    std::optional<ProgramId> rest = {};  // of a pass over a prompt: PassPart::kRest
   };
   struct StepPrograms {
     ProgramId step;                    // with masks without the choice of the tokens
@@ -198,13 +198,14 @@ class DecodingLoop {
   };
 
   void record_passes();
-  // The program of a pass of at least n_rows rows.
+  // The smallest recorded pass over a prompt that has room for n_rows rows.
   PassProgram& pass_of(uint32_t n_rows);
-  // Completes the last pass, of n_rows rows, whose result then stays in the model.
+  // Runs what the last pass, of n_rows rows, left out of the last layer. Its result is then in the
+  // model, for emit_logits().
   void complete_pass(uint32_t n_rows);
   // Whether the passes over prompts end with the keys and values of the last layer.
   bool passes_end_early() const { return !model_.config().cross_attention; }
-  TransformerStack::CausalContext pass_context() const;
+  TransformerStack::CausalContext pass_context() const;  // of passes over prompts
   // The number of slots that the next step computes.
   uint32_t slots_needed() const;
   // The shape, with what the running texts need.

@@ -5,6 +5,20 @@
 
 namespace vesper {
 
+WriteKvParams TransformerStack::write_params(const KvCache& cache, uint32_t n_rows,
+                                             uint32_t row_stride, DType dtype) const {
+  WriteKvParams params{};
+  params.n_rows = n_rows;
+  params.n_kv_heads = config_.n_kv_heads;
+  params.head_dim = config_.head_dim;
+  params.in_row_stride = row_stride;
+  params.page_rows = cache.shape().page_rows;
+  params.pages_per_sequence = cache.pages_per_sequence();
+  params.in_dtype = code(dtype);
+  params.kv_dtypes = cache.shape().types.codes();
+  return params;
+}
+
 bool TransformerStack::attention_writes_kv(uint32_t layer, const CausalContext& context) const {
   return device_writes_kv_ && context.order == PassRowOrder::kOneEach &&
          attention_can_write_kv(context.self->shape().types.codes(), n_pairs(layer),
@@ -40,15 +54,7 @@ void TransformerStack::emit_keys_and_values(DispatchTable& table, const std::str
   } else if (prepares_heads()) {
     emit_rope(table, label, layer, rows.n, rows.dtype, context.rows, &self);
   } else {
-    WriteKvParams write{};
-    write.n_rows = rows.n;
-    write.n_kv_heads = config_.n_kv_heads;
-    write.head_dim = config_.head_dim;
-    write.in_row_stride = q + 2 * kv;
-    write.page_rows = self.shape().page_rows;
-    write.pages_per_sequence = self.pages_per_sequence();
-    write.in_dtype = code(rows.dtype);
-    write.kv_dtypes = self.shape().types.codes();
+    const WriteKvParams write = write_params(self, rows.n, q + 2 * kv, rows.dtype);
     emit::write_kv(table, label + "attn.write_kv", write, self.keys(layer), self.values(layer),
                    qkv_.from(dtype_bytes(rows.dtype, q)),
                    qkv_.from(dtype_bytes(rows.dtype, q + kv)), context.rows,
@@ -156,16 +162,8 @@ void TransformerStack::emit_cross_kv(DispatchTable& table, uint32_t n_sequences,
                                      DType source_dtype, const KvCache& cross,
                                      const std::array<Operand, 2>& scratch) const {
   const uint32_t n_rows = n_sequences * rows_per_sequence, kv = config_.kv_width();
-  WriteKvParams write{};
-  write.n_rows = n_rows;
-  write.n_kv_heads = config_.n_kv_heads;
-  write.head_dim = config_.head_dim;
-  write.in_row_stride = 2 * kv;
-  write.page_rows = cross.shape().page_rows;
-  write.pages_per_sequence = cross.pages_per_sequence();
+  WriteKvParams write = write_params(cross, n_rows, 2 * kv, DType::kF32);
   write.rows_per_sequence = rows_per_sequence;
-  write.in_dtype = kDTypeF32;
-  write.kv_dtypes = cross.shape().types.codes();
   for (size_t i = 0; i < layers_.size(); ++i) {
     const uint32_t l = static_cast<uint32_t>(i);
     const std::string label = std::string(config_.name) + "." + std::to_string(i) + ".cross.";

@@ -47,8 +47,8 @@ enum class PassRowOrder {
   kOneEach,      // each sequence has at most one row: a step
 };
 
-// The part of a causal pass that a table has. A prompt needs only the keys and values of the last
-// layer, if no logits of its rows are asked for.
+// Which part of a causal pass is appended to a table. A prompt whose logits nobody reads needs only
+// the keys and values of the last layer.
 enum class PassPart {
   kAll,
   kKeysAndValues,  // up to the keys and values of the last layer
@@ -81,8 +81,8 @@ class TransformerStack {
     bool rounds_attention = false;  // of prompts, see DevicePolicy
   };
 
-  // Appends all layers, or a part of them, for `n_rows` rows of x, f32 [n_rows, d_model].
-  // The parts of a pass are for prompts (PassRowOrder::kOneSequence) without cross-attention.
+  // Appends all layers, or a part of them, for `n_rows` rows of x, f32 [n_rows, d_model]. Only a
+  // pass over a prompt (PassRowOrder::kOneSequence) without cross-attention may be in parts.
   void emit_causal(DispatchTable& table, uint32_t n_rows, const Operand& x,
                    const CausalContext& context, PassPart part = PassPart::kAll) const;
   // The same for `n_sequences` of equal length, or packed, of any length: `starts` as in
@@ -167,7 +167,11 @@ class TransformerStack {
   bool attention_writes_kv(uint32_t layer, const CausalContext& context) const;
   bool prepares_heads() const { return !rope_angles_.empty() || has_head_norms_; }
   float attention_scale() const;
-  // What all attention of a causal pass to `cache` has in common. `out_dtype`: of its result.
+  // The parameters of writing `n_rows` rows of keys and values to a cache.
+  WriteKvParams write_params(const KvCache& cache, uint32_t n_rows, uint32_t row_stride,
+                             DType dtype) const;
+  // The parameters that self-attention and cross-attention of a causal pass share. `cache`: whose
+  // keys they read. `out_dtype`: of the result.
   PagedAttentionParams attention_params(const PassRows& rows, const CausalContext& context,
                                         const KvCache& cache, DType out_dtype) const;
   // A causal layer up to the keys and values of its rows: queries are in qkv_, and keys and values

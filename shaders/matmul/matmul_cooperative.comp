@@ -15,8 +15,8 @@
 // kSplits workgroups may divide the columns of a tile. Each writes its sums to `partials`. The sums of
 // a tile are then added in kSplits parts, always in the same order (divided_columns.glsl).
 // Grid: (blocks of outputs, blocks of rows, kSplits), or with kGrouped (blocks of rows in a group,
-// blocks of outputs, groups). Workgroups of a group that run together load the same weights, from the
-// cache.
+// blocks of outputs, groups). With kGrouped, successive workgroups load the same weights, so that all
+// but the first find them in the cache.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -47,7 +47,7 @@ layout(constant_id = 15) const uint kWholeSteps = 0;  // n_in is a multiple of k
 layout(constant_id = 16) const uint kInMatrices = 0;  // the weights are in the order of matrices
 // The rows of `in` (bit 0) or of the output (bit 1) have no common stride.
 layout(constant_id = 17) const uint kBatches = 0;
-layout(constant_id = 18) const uint kGrouped = 0;  // not with kSplits above 1
+layout(constant_id = 18) const uint kGrouped = 0;  // 1: only if kSplits is 1
 #include "cooperative_matrices.glsl"
 #include "quantized.glsl"
 

@@ -96,9 +96,9 @@ struct VulkanTuning {
   // If several workgroups divide the columns of a tile: more time for each product, and sums that
   // all workgroups write per nanosecond.
   uint32_t split_ns, written_per_ns;
-  // With weights of this size or more, workgroups that run together have the same outputs of up to
-  // eight blocks of rows, so that the weights are read from memory once for these. With fewer bytes,
-  // all outputs of a block of rows: it writes them together.
+  // Weights of this size or more do not stay in the cache. Successive workgroups then have the same
+  // outputs of up to eight blocks of rows, which read the weights from memory once. With smaller
+  // weights they have successive outputs of one block of rows, which are written together.
   uint32_t grouped_weight_bytes;
   uint32_t matmul_splits;  // workgroups per tile; 0: chosen
 

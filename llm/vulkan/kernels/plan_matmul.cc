@@ -11,8 +11,8 @@ namespace {
 
 // A product with this number of outputs or more has workgroups for all processors.
 constexpr uint32_t kManyOuts = 16384;
-// Blocks of rows in a group. With 4 to 16, prompts of 8B by f16 weights take the same time on an
-// H200, with 1 or 2 more.
+// Blocks of rows that read large weights together. On an H200, 4 to 32 are equally fast, and 1 and 2
+// are slower (docs/measurements/0031, "Prompts").
 constexpr uint32_t kGroupedBlocks = 8;
 
 uint32_t weight_rows(const MatmulParams& p) {
