@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <functional>
 #include <numeric>
 
@@ -12,6 +11,7 @@
 #include "llm/generation/decoding_loop.h"
 #include "llm/generation/generator.h"
 #include "llm/weights/weight_provider.h"
+#include "tests/llm/models/tiny_model.h"
 #include "tests/llm/test_devices.h"
 
 namespace vesper::drafted_pass_test {
@@ -19,10 +19,6 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 constexpr uint32_t kContext = 64, kRows = 12;
-
-std::unique_ptr<WeightProvider> tiny_model(const char* family) {
-  return open_weights(std::filesystem::path(VESPER_TEST_DATA) / "language_models" / family);
-}
 
 // A loop over slots of a tiny model, and what they sampled.
 struct TestLoop {

@@ -1,7 +1,6 @@
 // Slots of a generator: which of them a step computes, and caches that change places.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,18 +8,14 @@
 
 #include "llm/generation/generator.h"
 #include "llm/inspect/observed_device.h"
-#include "llm/weights/weight_provider.h"
 #include "shaders/kernel_params.h"
+#include "tests/llm/models/tiny_model.h"
 #include "tests/llm/test_devices.h"
 
 namespace vesper::generator_slots_test {
 namespace {
 
 using Tokens = std::vector<int32_t>;
-
-std::unique_ptr<WeightProvider> tiny_model(const char* family) {
-  return open_weights(std::filesystem::path(VESPER_TEST_DATA) / "language_models" / family);
-}
 
 GeneratorOptions options_for(uint32_t n_slots, uint32_t n_ctx = 64) {
   GeneratorOptions options;

@@ -2,13 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "llm/generation/generator.h"
 #include "llm/inspect/observed_device.h"
-#include "llm/weights/weight_provider.h"
+#include "tests/llm/models/tiny_model.h"
 #include "tests/llm/test_devices.h"
 
 namespace vesper::prompt_passes_test {
@@ -36,8 +36,7 @@ struct Observed {
     return labels;
   }
 
-  std::unique_ptr<WeightProvider> weights =
-      open_weights(std::filesystem::path(VESPER_TEST_DATA) / "language_models" / "llama");
+  std::unique_ptr<WeightProvider> weights = tiny_model("llama");
   ObservedDevice device{open_test_device("cpu"), ObservedDevice::Mode::kRun};
   std::unique_ptr<Generator> generator;
 };

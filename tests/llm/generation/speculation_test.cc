@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,17 +9,13 @@
 #include "llm/generation/model_drafts.h"
 #include "llm/generation/ngram_drafts.h"
 #include "llm/grammar/gbnf.h"
-#include "llm/weights/weight_provider.h"
+#include "tests/llm/models/tiny_model.h"
 #include "tests/llm/test_devices.h"
 
 namespace vesper::speculation_test {
 namespace {
 
 using Tokens = std::vector<int32_t>;
-
-std::unique_ptr<WeightProvider> tiny_model(const char* family) {
-  return open_weights(std::filesystem::path(VESPER_TEST_DATA) / "language_models" / family);
-}
 
 struct Text {
   Tokens prompt;

@@ -33,8 +33,8 @@ struct StageCheckOptions {
   bool checks_declared = true;  // false: do not compare declarations when a table is recorded
   // Labels of buffers of which commands read the zeros that allocate() gives.
   std::vector<std::string> zeroed = {};
-  // Labels of buffers that a GPU writes otherwise in each run, for example in another order. They
-  // keep what the first run wrote, which counts as defined.
+  // Labels of buffers whose content differs from run to run, for example in its order. They keep
+  // what the first run wrote, which counts as defined.
   std::vector<std::string> varying = {};
 };
 
