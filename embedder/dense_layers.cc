@@ -97,8 +97,7 @@ std::vector<DenseLayer> read_dense_layers(const WeightProvider& weights, const M
   return layers;
 }
 
-DenseLayers::DenseLayers(Device& device, const std::vector<DenseLayer>& layers, uint32_t max_rows)
-    : max_rows_(max_rows) {
+DenseLayers::DenseLayers(Device& device, const std::vector<DenseLayer>& layers, uint32_t max_rows) {
   for (const DenseLayer& from : layers) {
     TensorView view;
     view.name = view.file_name = from.name;
@@ -119,20 +118,20 @@ DenseLayers::DenseLayers(Device& device, const std::vector<DenseLayer>& layers, 
   }
 }
 
-void DenseLayers::emit(DispatchTable& table, const Operand& in) const {
+void DenseLayers::emit(DispatchTable& table, uint32_t n_rows, const Operand& in) const {
   const Operand* from = &in;
   for (const Layer& layer : layers_) {
     const uint32_t n_out = layer.weight.weight.n_out;
-    emit_linear(table, layer.name, layer.weight, max_rows_, layer.out, DType::kF32, *from,
+    emit_linear(table, layer.name, layer.weight, n_rows, layer.out, DType::kF32, *from,
                 DType::kF32);
     if (layer.activation != kActivationNone) {
       emit::activation(table, layer.name + " activation",
-                       {max_rows_ * n_out, layer.activation, layer.activation_limit}, layer.out,
+                       {n_rows * n_out, layer.activation, layer.activation_limit}, layer.out,
                        layer.out);
     }
     if (layer.norm.weight.present()) {
       emit::norm(table, layer.name + " norm",
-                 {max_rows_, n_out, layer.norm_epsilon, kNormLayer, kDTypeF32, kDTypeF32, n_out},
+                 {n_rows, n_out, layer.norm_epsilon, kNormLayer, kDTypeF32, kDTypeF32, n_out},
                  layer.out, layer.out, layer.norm.weight, layer.norm.bias, {}, {});
     }
     from = &layer.out;

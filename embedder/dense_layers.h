@@ -49,8 +49,8 @@ class DenseLayers {
   uint32_t n_out() const { return layers_.back().weight.weight.n_out; }
   // f32 [max_rows, n_out()].
   const Operand& output() const { return layers_.back().out; }
-  // Appends the layers for all rows of `in`, f32 [max_rows, n_in of the first layer].
-  void emit(DispatchTable& table, const Operand& in) const;
+  // Appends the layers for the first `n_rows` rows of `in`, f32 [max_rows, n_in of the first].
+  void emit(DispatchTable& table, uint32_t n_rows, const Operand& in) const;
 
  private:
   struct Layer {
@@ -63,7 +63,6 @@ class DenseLayers {
     Operand out;  // f32 [max_rows, n_out]
   };
   std::vector<Layer> layers_;
-  uint32_t max_rows_ = 0;
 };
 
 }  // namespace vesper

@@ -1,8 +1,8 @@
 #include "embedder/embedder.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -89,25 +89,28 @@ Embedder::Embedder(const WeightProvider& weights, std::unique_ptr<Device> device
                                      : device_->info().policy.embedding_batch_tokens;
   const uint32_t batch_tokens = std::max(wanted_tokens, settings_.max_tokens);
   const uint32_t batch_texts = (batch_tokens + kTokensPerText - 1) / kTokensPerText;
-  encoder_ = std::make_unique<TextEncoder>(*device_, weights, compute_, batch_tokens, batch_texts,
-                                           options.score != nullptr);
+  encoder_ = std::make_unique<TextEncoder>(
+      *device_, weights, compute_,
+      TextEncoder::Options{batch_tokens, batch_texts, kernel_kind(settings_.pooling),
+                           options.score != nullptr});
   vectors_ = device_->allocate(uint64_t{batch_texts} * dimensions_ * sizeof(float), "vectors");
   if (layers.empty()) return;
   layers_ = DenseLayers(*device_, layers, batch_texts);
   pooled_ = device_->allocate(uint64_t{batch_texts} * model.d_model * sizeof(float), "pooled rows");
-  each_ = device_->allocate((uint64_t{batch_texts} + 1) * sizeof(uint32_t), "rows of vectors");
-  std::vector<uint32_t> each(size_t{batch_texts} + 1);
-  std::iota(each.begin(), each.end(), 0);
-  device_->write(each_, each.data());
 }
 
-ProgramId Embedder::program(uint32_t n_rows) {
-  const auto found = programs_.find(n_rows);
+ProgramId Embedder::program(uint32_t n_rows, uint32_t n_texts) {
+  const std::pair size(n_rows, n_texts);
+  const auto found = programs_.find(size);
   if (found != programs_.end()) return found->second;
   DispatchTable table;
-  encoder_->emit(table, n_rows);
-  PoolParams pool{encoder_->max_sequences(), encoder_->d_model(), dimensions_,
-                  kernel_kind(settings_.pooling), settings_.normalize ? 1u : 0u};
+  encoder_->emit(table, n_rows, n_texts);
+  PoolParams pool{n_texts,
+                  encoder_->d_model(),
+                  dimensions_,
+                  kernel_kind(settings_.pooling),
+                  settings_.normalize ? 1u : 0u,
+                  kDTypeF32};
   if (layers_.empty()) {
     emit::pool(table, "pool", pool, vectors_, encoder_->output(), encoder_->starts());
   } else {
@@ -115,18 +118,19 @@ ProgramId Embedder::program(uint32_t n_rows) {
     whole.n_out = whole.d;
     whole.normalize = 0;
     emit::pool(table, "pool", whole, pooled_, encoder_->output(), encoder_->starts());
-    layers_.emit(table, pooled_);
+    layers_.emit(table, n_texts, pooled_);
     pool.d = layers_.n_out();
     pool.kind = kPoolFirst;
-    emit::pool(table, "vectors", pool, vectors_, layers_.output(), each_);
+    emit::pool(table, "vectors", pool, vectors_, layers_.output());
   }
-  return programs_.emplace(n_rows, device_->record(table)).first->second;
+  return programs_.emplace(size, device_->record(table)).first->second;
 }
 
 void Embedder::run_batch(std::span<const std::span<const int32_t>> texts,
                          std::span<const uint32_t> second_begins, uint32_t n_tokens, float* out) {
   const uint32_t n_rows = rows_for(n_tokens, encoder_->max_rows());
-  const ProgramId id = program(n_rows);
+  const auto n_texts = static_cast<uint32_t>(std::bit_ceil(texts.size()));
+  const ProgramId id = program(n_rows, std::min(n_texts, batch_texts()));
   encoder_->write(texts, n_rows, second_begins);
   device_->run(id);
   const size_t n = texts.size() * dimensions_;

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "embedder/dense_layers.h"
@@ -61,7 +62,7 @@ class Embedder {
  private:
   void run_batch(std::span<const std::span<const int32_t>> texts,
                  std::span<const uint32_t> second_begins, uint32_t n_tokens, float* out);
-  ProgramId program(uint32_t n_rows);
+  ProgramId program(uint32_t n_rows, uint32_t n_texts);
 
   std::unique_ptr<Device> device_;
   Compute compute_;
@@ -71,10 +72,8 @@ class Embedder {
   uint32_t dimensions_;
   Operand vectors_;     // f32 [max_sequences, dimensions]
   DenseLayers layers_;  // after the pooling; may be empty
-  // With layers: the pooled rows, f32 [max_sequences, d_model], and the first rows of vectors, one
-  // for each, u32 [max_sequences + 1].
-  Operand pooled_, each_;
-  std::map<uint32_t, ProgramId> programs_;  // by number of rows
+  Operand pooled_;      // f32 [max_sequences, d_model], with layers
+  std::map<std::pair<uint32_t, uint32_t>, ProgramId> programs_;  // by numbers of rows and texts
 };
 
 }  // namespace vesper

@@ -66,23 +66,22 @@ TextEncoderLimits text_encoder_limits(const WeightProvider& provider) {
 }
 
 TextEncoder::TextEncoder(Device& device, const WeightProvider& provider, Compute compute,
-                         uint32_t max_rows, uint32_t max_sequences, bool reads_pairs)
+                         const Options& options)
     : device_(device),
       limits_(text_encoder_limits(provider)),
-      max_rows_(max_rows),
-      max_sequences_(max_sequences),
+      options_(options),
       embedding_(WeightUploader(device, provider, compute)
                      .matrix({{&provider.require(std::string(provider.config().encoder().name) +
                                                  ".embed.weight")}},
                              WeightUse::kLookup)),
       stack_(device, provider, without_logits(provider.config().encoder()), compute,
-             WeightUse::kManyRows, max_rows),
-      host_rows_(max_rows),
-      host_starts_(size_t{max_sequences} + 1) {
+             WeightUse::kManyRows, options.max_rows),
+      host_rows_(options.max_rows),
+      host_starts_(size_t{options.max_sequences} + 1) {
   const WeightUploader upload(device, provider, compute);
   const uint32_t d = d_model();
   const std::string stack(stack_.config().name);
-  const bool has_types = reads_pairs && has_second_type(provider);
+  const bool has_types = options.reads_pairs && has_second_type(provider);
   if (has_types && stack_.config().positions != PositionKind::kVectors) {
     throw Error(ErrorKind::kModel, provider.path().string() +
                                        ": expected pairs of one token type with rotary positions, "
@@ -95,15 +94,19 @@ TextEncoder::TextEncoder(Device& device, const WeightProvider& provider, Compute
   if (provider.find(stack + ".embed_norm.weight")) {
     embed_norm_ = upload.norm(stack + ".embed_norm", d);
   }
-  rows_ = device.allocate(uint64_t{max_rows} * sizeof(Row), "token rows");
-  starts_ = device.allocate((uint64_t{max_sequences} + 1) * sizeof(uint32_t), "sequence starts");
-  x_ = device.allocate(dtype_bytes(DType::kF32, uint64_t{max_rows} * d), "encoder residual stream");
+  rows_ = device.allocate(uint64_t{options.max_rows} * sizeof(Row), "token rows");
+  starts_ = device.allocate(host_starts_.size() * sizeof(uint32_t), "sequence starts");
+  x_ = device.allocate(dtype_bytes(DType::kF32, uint64_t{options.max_rows} * d),
+                       "encoder residual stream");
+  if (options.pooling == kPoolMean) return;
+  const uint64_t n_pooled = uint64_t{options.max_sequences} * d;
+  pooled_ = {options.pooling, device.allocate(dtype_bytes(DType::kF32, n_pooled), "pooled rows")};
 }
 
 void TextEncoder::write(std::span<const std::span<const int32_t>> sequences, uint32_t n_rows,
                         std::span<const uint32_t> second_begins) {
   uint32_t n = 0;
-  for (size_t s = 0; s <= max_sequences_; ++s) {
+  for (size_t s = 0; s <= options_.max_sequences; ++s) {
     host_starts_[s] = n;
     if (s >= sequences.size()) continue;
     const size_t second = second_begins.empty() ? SIZE_MAX : second_begins[s];
@@ -118,7 +121,7 @@ void TextEncoder::write(std::span<const std::span<const int32_t>> sequences, uin
   device_.write(starts_, host_starts_.data());
 }
 
-void TextEncoder::emit(DispatchTable& table, uint32_t n_rows) const {
+void TextEncoder::emit(DispatchTable& table, uint32_t n_rows, uint32_t n_sequences) const {
   const std::string stack(stack_.config().name);
   const EmbedParams embed{n_rows, d_model(), embedding_.format, stack_.config().embedding_scale};
   emit::embed(table, stack + ".embed", embed, x_, rows_, embedding_.data, position_,
@@ -126,9 +129,11 @@ void TextEncoder::emit(DispatchTable& table, uint32_t n_rows) const {
   if (embed_norm_.weight.present()) {
     stack_.emit_norm(table, stack + ".embed_norm", embed_norm_, n_rows, x_, DType::kF32, x_);
   }
-  stack_.emit_bidirectional(table, n_rows, max_sequences_, x_, starts_, rows_);
+  stack_.emit_bidirectional(table, n_rows, n_sequences, x_, starts_, rows_,
+                            pooled_ ? &*pooled_ : nullptr);
   if (stack_.config().norm_placement != NormPlacement::kAfter) {
-    stack_.emit_final_norm(table, n_rows, x_, DType::kF32, x_, {});
+    stack_.emit_final_norm(table, pooled_ ? n_sequences : n_rows, output(), DType::kF32, output(),
+                           {});
   }
 }
 

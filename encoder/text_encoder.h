@@ -1,4 +1,4 @@
-// An encoder of text. In: token ids. Out: one row of d_model per token.
+// An encoder of text. In: token ids. Out: one row of d_model per token or per sequence.
 //
 // Token, position and type embeddings, their norm, and a stack of layers, of BERT-like models with
 // bidirectional attention, or of a language model that was trained to embed. Sequences of any
@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,10 +26,15 @@ TextEncoderLimits text_encoder_limits(const WeightProvider& provider);
 
 class TextEncoder {
  public:
-  // Uploads the weights and allocates buffers for `max_rows` tokens in at most `max_sequences`
-  // sequences. `reads_pairs`: sequences may have tokens of type 1. Throws Error(kModel, kDevice).
-  TextEncoder(Device& device, const WeightProvider& provider, Compute compute, uint32_t max_rows,
-              uint32_t max_sequences, bool reads_pairs = false);
+  struct Options {
+    uint32_t max_rows = 0, max_sequences = 0;  // of a pass: tokens and sequences
+    // kPoolFirst, kPoolLast: the output has only this row of each sequence. kPoolMean: all rows.
+    uint32_t pooling = kPoolMean;
+    bool reads_pairs = false;  // sequences may have tokens of type 1
+  };
+  // Uploads the weights and allocates buffers. Throws Error(kModel, kDevice).
+  TextEncoder(Device& device, const WeightProvider& provider, Compute compute,
+              const Options& options);
 
   // Copies token ids to the device for the next pass of `n_rows` rows, at least one per token. With
   // `second_begins`, [sequences.size()], the tokens of a sequence are of type 1 from this one on,
@@ -36,25 +42,26 @@ class TextEncoder {
   void write(std::span<const std::span<const int32_t>> sequences, uint32_t n_rows,
              std::span<const uint32_t> second_begins = {});
 
-  // Emits the pass over the first `n_rows` rows.
-  void emit(DispatchTable& table, uint32_t n_rows) const;
+  // Emits the pass over the first `n_rows` rows and `n_sequences` sequences.
+  void emit(DispatchTable& table, uint32_t n_rows, uint32_t n_sequences) const;
 
-  // f32 [max_rows, d_model]; rows after the last token are undefined.
-  const Operand& output() const { return x_; }
+  // All rows, f32 [max_rows, d_model], or one row per sequence, f32 [max_sequences, d_model]. Those
+  // without a token or sequence are undefined.
+  const Operand& output() const { return pooled_ ? pooled_->x : x_; }
   // u32 [max_sequences + 1]: first rows of sequences, as in PoolParams; sequences after the last
-  // are empty.
-  const Operand& starts() const { return starts_; }
+  // are empty. Absent if the output has one row per sequence.
+  Operand starts() const { return pooled_ ? Operand{} : starts_; }
 
   uint32_t d_model() const { return stack_.config().d_model; }
   uint32_t n_vocab() const { return limits_.n_vocab; }
   uint32_t n_positions() const { return limits_.n_positions; }
-  uint32_t max_rows() const { return max_rows_; }
-  uint32_t max_sequences() const { return max_sequences_; }
+  uint32_t max_rows() const { return options_.max_rows; }
+  uint32_t max_sequences() const { return options_.max_sequences; }
 
  private:
   Device& device_;
   TextEncoderLimits limits_;
-  uint32_t max_rows_, max_sequences_;
+  Options options_;
   // Uploaded before the layers: the largest matrix is read while little else is resident.
   Weight embedding_;  // [n_vocab, d_model]
   TransformerStack stack_;
@@ -65,7 +72,8 @@ class TextEncoder {
   NormWeights embed_norm_;   // may be absent
   Operand rows_;             // struct Row [max_rows]
   Operand starts_;
-  Operand x_;                          // residual stream
+  Operand x_;  // residual stream
+  std::optional<TransformerStack::PooledRows> pooled_;
   std::vector<Row> host_rows_;         // [max_rows]
   std::vector<uint32_t> host_starts_;  // [max_sequences + 1]
 };

@@ -377,9 +377,11 @@ struct AttentionParams {
 };
 
 // pool: one vector per packed sequence (see attention): mean, first or last row, its first n_out
-// elements, with `normalize` divided by their L2 norm. A sequence without rows gives zeros.
-// operands: 0 out f32 [n_sequences, n_out] (w)  1 in f32 [*, d]
-//           2 starts u32 [n_sequences + 1]
+// elements, with `normalize` divided by their L2 norm. A sequence without rows gives zeros. Without
+// `starts` each sequence has one row. With a dtype other than f32 rows are copied: kind is first or
+// last, and normalize 0.
+// operands: 0 out of dtype [n_sequences, n_out] (w)  1 in of dtype [*, d]
+//           2 starts u32 [n_sequences + 1] (?)
 VESPER_CONST(kPoolMean, 0u);
 VESPER_CONST(kPoolFirst, 1u);
 VESPER_CONST(kPoolLast, 2u);
@@ -392,6 +394,7 @@ struct PoolParams {
   uint n_sequences, d, n_out;
   uint kind;  // kPool*
   uint normalize;
+  uint dtype;
 };
 
 // range_probabilities: out[r, j] = softmax over logits[r, softmax_first .. +softmax_count) at

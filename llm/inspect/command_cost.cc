@@ -167,9 +167,10 @@ CommandCost command_cost(const Command& command, double weight_bytes, double n_p
       return {2 * steps * 4 * n * n, sizeof(float) * (4 * n * n + steps * 5 * n)};
     }
     case Kernel::kPool: {
-      // Upper limit: the number of rows is in device memory.
-      const double in = static_cast<double>(command.operands[1].bytes);
-      return {0, in + static_cast<double>(command.operands[0].bytes)};
+      // Of a mean an upper limit: the number of rows is in device memory.
+      const double out = static_cast<double>(command.operands[0].bytes);
+      const bool is_mean = command.params_as<PoolParams>().kind == kPoolMean;
+      return {0, out + (is_mean ? static_cast<double>(command.operands[1].bytes) : out)};
     }
     default:
       break;

@@ -406,7 +406,8 @@ void TransformerStack::emit_rope(DispatchTable& table, const std::string& label,
 
 void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_rows,
                                           uint32_t n_sequences, const Operand& x,
-                                          const Operand& starts, const Operand& rows) const {
+                                          const Operand& starts, const Operand& rows,
+                                          const PooledRows* pooled) const {
   const uint32_t q = config_.q_width(), kv = config_.kv_width(), width = q + 2 * kv;
   AttentionParams attention{};
   attention.n_sequences = n_sequences;
@@ -433,10 +434,24 @@ void TransformerStack::emit_bidirectional(DispatchTable& table, uint32_t n_rows,
     emit::attention(
         table, label + "attn", attention, attended_, qkv_, qkv_.from(dtype_bytes(activation_, q)),
         qkv_.from(dtype_bytes(activation_, q + kv)), starts, position_bias_, layer.attn_sinks);
-    emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm,
-                   {n_rows, activation_}, {attended_, activation_}, x);
-    emit_norm_after(table, label + "attn_norm", layer.attn_norm, n_rows, x);
-    emit_ffn(table, label, layer, {n_rows, activation_}, x);
+    PassRows rest{n_rows, activation_};
+    Operand attended = attended_, rest_x = x;
+    if (pooled && i + 1 == layers_.size()) {
+      rest.n = n_sequences;
+      attended = qkv_;  // which attention has read
+      rest_x = pooled->x;
+      const auto pool = [&](const char* name, uint32_t d, DType dtype, const Operand& to,
+                            const Operand& from) {
+        const PoolParams params{n_sequences, d, d, pooled->kind, 0, code(dtype)};
+        emit::pool(table, label + name, params, to, from, starts);
+      };
+      pool("attn.pool", q, activation_, attended, attended_);
+      pool("pool", config_.d_model, DType::kF32, rest_x, x);
+    }
+    emit_block_end(table, label + "attn.out", layer.attn_out, layer.attn_post_norm, rest,
+                   {attended, activation_}, rest_x);
+    emit_norm_after(table, label + "attn_norm", layer.attn_norm, rest.n, rest_x);
+    emit_ffn(table, label, layer, rest, rest_x);
   }
 }
 

@@ -85,12 +85,18 @@ class TransformerStack {
   // pass over a prompt (PassRowOrder::kOneSequence) without cross-attention may be in parts.
   void emit_causal(DispatchTable& table, uint32_t n_rows, const Operand& x,
                    const CausalContext& context, PassPart part = PassPart::kAll) const;
+  // The first or last row of each sequence after the last layer.
+  struct PooledRows {
+    uint32_t kind;  // kPoolFirst or kPoolLast
+    Operand x;      // f32 [n_sequences, d_model]
+  };
   // The same for `n_sequences` of equal length, or packed, of any length: `starts` as in
   // AttentionParams, u32 [n_sequences + 1]. `rows`, struct Row [n_rows], has the positions for
-  // rotary embeddings and head norms.
+  // rotary embeddings and head norms. With `pooled`, what follows the attention of the last layer
+  // is computed for those rows only, in its `x`, and not in x.
   void emit_bidirectional(DispatchTable& table, uint32_t n_rows, uint32_t n_sequences,
-                          const Operand& x, const Operand& starts = {},
-                          const Operand& rows = {}) const;
+                          const Operand& x, const Operand& starts = {}, const Operand& rows = {},
+                          const PooledRows* pooled = nullptr) const;
   // Appends a norm of the stack's kind: out [n_rows, d_model] of `out_dtype`, with an index as
   // below. An f32 `out` without index may alias x.
   void emit_norm(DispatchTable& table, std::string label, const NormWeights& weights,

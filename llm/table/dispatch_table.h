@@ -156,7 +156,7 @@ void attention_weights(DispatchTable&, std::string label, const AttentionWeights
 void attention(DispatchTable&, std::string label, const AttentionParams&, Operand out, Operand q,
                Operand k, Operand v, Operand starts = {}, Operand bias = {}, Operand sinks = {});
 void pool(DispatchTable&, std::string label, const PoolParams&, Operand out, Operand in,
-          Operand starts);
+          Operand starts = {});
 void range_probabilities(DispatchTable&, std::string label, const RangeProbabilitiesParams&,
                          Operand out, Operand logits, Operand ids = {});
 void copy_pages(DispatchTable&, std::string label, const CopyPagesParams&, Operand k_pages,

@@ -196,18 +196,20 @@ TEST(Embedder, AccessesOnlyDeclaredMemoryInAnyOrder) {
 }
 
 TEST(Embedder, DoesNotDependOnBatchOrThreads) {
-  const TemporaryFolder folder;
-  TinyBert().write(folder.path());
   const std::vector<Ids> texts = random_texts({5, 1, 40, 17, 33, 2, 40, 8});
-  for (const Compute compute : {Compute::kF32, Compute::kI8, Compute::kAuto}) {
-    Embedder together(folder.path(), cpu(3), compute);
-    Embedder alone(folder.path(), cpu(1), compute);
-    const std::vector<float> found = embed(together, texts);
-    for (size_t t = 0; t < texts.size(); ++t) {
-      const std::vector<float> one = embed(alone, {texts[t]});
-      for (size_t i = 0; i < one.size(); ++i) {
-        ASSERT_EQ(found[t * one.size() + i], one[i])
-            << compute_name(compute) << ", text " << t << ", number " << i;
+  for (const char* mode : {"mean_tokens", "cls_token"}) {
+    const TemporaryFolder folder;
+    TinyBert().write(folder.path(), mode);
+    for (const Compute compute : {Compute::kF32, Compute::kI8, Compute::kAuto}) {
+      Embedder together(folder.path(), cpu(3), compute);
+      Embedder alone(folder.path(), cpu(1), compute);
+      const std::vector<float> found = embed(together, texts);
+      for (size_t t = 0; t < texts.size(); ++t) {
+        const std::vector<float> one = embed(alone, {texts[t]});
+        for (size_t i = 0; i < one.size(); ++i) {
+          ASSERT_EQ(found[t * one.size() + i], one[i])
+              << mode << ", " << compute_name(compute) << ", text " << t << ", number " << i;
+        }
       }
     }
   }

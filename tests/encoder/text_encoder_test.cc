@@ -29,18 +29,20 @@ fs::path folder_of(const std::string& name) {
   return fs::path(VESPER_TEST_DATA) / "text_encoders" / name;
 }
 
-// The rows of the texts, packed in that order.
+// The rows of the texts, packed in that order, or one row per text.
 std::vector<float> rows_of(const fs::path& model, const std::string& device_name,
-                           std::span<const std::span<const int32_t>> texts) {
+                           std::span<const std::span<const int32_t>> texts,
+                           uint32_t pooling = kPoolMean) {
   const auto provider = open_weights(model);
   const auto device = open_test_device(device_name);
-  TextEncoder encoder(*device, *provider, device->resolve(Compute::kF32, WeightUse::kManyRows), 40,
-                      3);
+  TextEncoder encoder(*device, *provider, device->resolve(Compute::kF32, WeightUse::kManyRows),
+                      {.max_rows = 40, .max_sequences = 3, .pooling = pooling});
   encoder.write(texts, 32);
   DispatchTable table;
-  encoder.emit(table, 32);
+  encoder.emit(table, 32, 3);
   device->run(device->record(table));
-  std::vector<float> rows(size_t{kAllRows} * encoder.d_model());
+  const size_t n_rows = pooling == kPoolMean ? kAllRows : texts.size();
+  std::vector<float> rows(n_rows * encoder.d_model());
   device->read(encoder.output().part(0, rows.size() * sizeof(float)), rows.data());
   return rows;
 }
@@ -68,6 +70,17 @@ void check_family(const std::string& name, const std::string& device) {
   EXPECT_LT(
       greatest_difference(std::span(found).first(kSecondText * d), wanted.last(kSecondText * d)),
       1e-4);
+  for (const uint32_t pooling : {kPoolFirst, kPoolLast}) {
+    const std::vector<float> pooled = rows_of(folder_of(name), device, texts, pooling);
+    const size_t rows[] = {pooling == kPoolFirst ? 0 : kFirstText - 1,
+                           pooling == kPoolFirst ? kFirstText : kAllRows - 1};
+    for (size_t t = 0; t < 2; ++t) {
+      EXPECT_LT(
+          greatest_difference(std::span(pooled).subspan(t * d, d), wanted.subspan(rows[t] * d, d)),
+          1e-4)
+          << "pooling " << pooling << ", text " << t;
+    }
+  }
 }
 
 class TextEncoders : public testing::TestWithParam<const char*> {};

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 
 #include "llm/cpu/numbers-inl.h"
 #include "llm/cpu/prepared_command.h"
@@ -20,14 +22,22 @@ namespace HWY_NAMESPACE {
 void run_pool(const PreparedCommand& command, uint32_t task, ThreadScratch&) {
   const auto& params = command.params_as<PoolParams>();
   const uint32_t n = params.n_out;
-  float* out = command.operand<float>(0) + size_t{task} * n;
-  const float* in = command.operand<const float>(1);
+  const size_t number_bytes = params.dtype == kDTypeF32 ? sizeof(float) : sizeof(uint16_t);
+  std::byte* const vector = command.operand<std::byte>(0) + size_t{task} * n * number_bytes;
+  const std::byte* const rows = command.operand<const std::byte>(1);
   const uint32_t* starts = command.operand<const uint32_t>(2);
-  uint32_t begin = starts[task], end = starts[task + 1];
-  std::fill_n(out, n, 0.0f);
+  uint32_t begin = starts == nullptr ? task : starts[task];
+  uint32_t end = starts == nullptr ? task + 1 : starts[task + 1];
+  std::memset(vector, 0, n * number_bytes);
   if (begin >= end) return;
   if (params.kind == kPoolFirst) end = begin + 1;
   if (params.kind == kPoolLast) begin = end - 1;
+  if (params.dtype != kDTypeF32) {
+    std::memcpy(vector, rows + size_t{begin} * params.d * number_bytes, n * number_bytes);
+    return;
+  }
+  float* const out = reinterpret_cast<float*>(vector);
+  const float* const in = reinterpret_cast<const float*>(rows);
   const F32 d;
   for (uint32_t r = begin; r < end; ++r) {
     const float* row = in + size_t{r} * params.d;
@@ -63,9 +73,15 @@ void prepare_pool(PreparedCommand& prepared, const CommandToPrepare& command) {
   command.require(params.n_sequences > 0 && params.d > 0 && params.n_out > 0, "a size is zero");
   command.require(params.n_out <= params.d, "n_out must be at most d");
   command.require(params.kind <= kPoolLast, "unknown kind of pooling");
-  command.require_bytes(0, uint64_t{params.n_sequences} * params.n_out * sizeof(float));
-  command.require_bytes(1, uint64_t{params.d} * sizeof(float));
-  command.require_bytes(2, (uint64_t{params.n_sequences} + 1) * sizeof(uint32_t));
+  command.require(params.dtype <= kDTypeBF16, "rows must be f32, f16 or bf16");
+  command.require(params.dtype == kDTypeF32 || (params.kind != kPoolMean && params.normalize == 0),
+                  "rows must be f32 to be added or normalized");
+  const uint64_t number_bytes = params.dtype == kDTypeF32 ? sizeof(float) : sizeof(uint16_t);
+  const bool has_starts = command.command().operands[2].present();
+  command.require_bytes(0, uint64_t{params.n_sequences} * params.n_out * number_bytes);
+  command.require_bytes(1,
+                        (has_starts ? 1 : uint64_t{params.n_sequences}) * params.d * number_bytes);
+  command.require_bytes(2, (uint64_t{params.n_sequences} + 1) * sizeof(uint32_t), true);
   prepared.run = HWY_DYNAMIC_DISPATCH(run_pool);
   prepared.n_tasks = params.n_sequences;
 }

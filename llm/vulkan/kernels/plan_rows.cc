@@ -100,7 +100,8 @@ void KernelPlanner::combine_experts(const CombineExpertsParams& p) {
 }
 
 void KernelPlanner::pool(const PoolParams& p) {
-  shader(Shader::kPool, {threads(), p.kind, p.normalize});
+  require(p.dtype == kDTypeF32 || p.dtype == kDTypeF16, "rows must be f32 or f16");
+  shader(Shader::kPool, {threads(), p.kind, p.normalize, p.dtype, present(2)});
   push_addresses(3);
   push(&p, sizeof p);
   plan_.groups = {p.n_sequences, 1, 1};

@@ -77,12 +77,34 @@ TEST(CpuPool, MakesOneVectorPerSequence) {
       for (const uint32_t n_out : {d, 16u, 1u}) {
         const Operand out = nan_buffer(*device, n_sequences * n_out, DType::kF32);
         DispatchTable table;
-        emit::pool(table, "pool", {n_sequences, d, n_out, kind, normalize}, out, store(*device, in),
-                   store(*device, starts));
+        emit::pool(table, "pool", {n_sequences, d, n_out, kind, normalize, kDTypeF32}, out,
+                   store(*device, in), store(*device, starts));
         run_once(*device, table);
         const std::vector<float> found = fetch<float>(*device, out);
         const std::vector<double> wanted = plain_pool(in, starts, d, n_out, kind, normalize != 0);
         for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], wanted[i], 1e-6) << i;
+      }
+    }
+  }
+}
+
+TEST(CpuPool, CopiesOneRowOfEachSequenceInItsFormat) {
+  const auto device = cpu();
+  const std::vector<uint32_t> starts = {0, 3, 3, 4, 60, 61}, each = {0, 1, 2, 3, 4, 5};
+  const uint32_t n_sequences = 5, d = 39;
+  for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    const std::vector<uint8_t> in = encode(random_numbers(70 * d, 7), dtype);
+    for (const uint32_t kind : {kPoolFirst, kPoolLast}) {
+      for (const bool has_starts : {true, false}) {
+        const Operand out = nan_buffer(*device, n_sequences * d, dtype);
+        DispatchTable table;
+        emit::pool(table, "pool", {n_sequences, d, d, kind, 0, code(dtype)}, out,
+                   store(*device, in), has_starts ? store(*device, starts) : Operand{});
+        run_once(*device, table);
+        const std::vector<float> found = decode(fetch<uint8_t>(*device, out), dtype);
+        const std::vector<double> wanted =
+            plain_pool(decode(in, dtype), has_starts ? starts : each, d, d, kind, false);
+        for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], wanted[i]) << i;
       }
     }
   }

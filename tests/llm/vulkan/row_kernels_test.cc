@@ -100,12 +100,35 @@ TEST_F(RowKernels, PoolMakesOneVectorOfTheRowsOfEachSequence) {
       for (const uint32_t n_out : {d, 16u}) {
         const Operand out = poisoned(n_sequences * n_out, DType::kF32);
         DispatchTable table;
-        emit::pool(table, "pool", {n_sequences, d, n_out, kind, normalize}, out, rows,
+        emit::pool(table, "pool", {n_sequences, d, n_out, kind, normalize, kDTypeF32}, out, rows,
                    store_structs(starts));
         run(table);
         const std::vector<float> found = load(out, DType::kF32);
         const std::vector<double> wanted = plain_pool(in, starts, d, n_out, kind, normalize != 0);
         for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], wanted[i], 1e-5) << i;
+      }
+    }
+  }
+}
+
+TEST_F(RowKernels, PoolCopiesOneRowOfEachSequenceInItsFormat) {
+  const std::vector<uint32_t> starts = {0, 3, 3, 4, 60, 61};
+  const uint32_t n_sequences = 5, d = 300;
+  for (const DType dtype : {DType::kF32, DType::kF16}) {
+    std::vector<float> in = random(70 * d);
+    const Operand rows = store(in, dtype);
+    for (const uint32_t kind : {kPoolFirst, kPoolLast}) {
+      for (const bool has_starts : {true, false}) {
+        const Operand out = poisoned(n_sequences * d, dtype);
+        DispatchTable table;
+        emit::pool(table, "pool", {n_sequences, d, d, kind, 0, static_cast<uint32_t>(dtype)}, out,
+                   rows, has_starts ? store_structs(starts) : Operand{});
+        run(table);
+        const std::vector<double> wanted = plain_pool(
+            load(rows, dtype), has_starts ? starts : std::vector<uint32_t>{0, 1, 2, 3, 4, 5}, d, d,
+            kind, false);
+        const std::vector<float> found = load(out, dtype);
+        for (size_t i = 0; i < found.size(); ++i) ASSERT_EQ(found[i], wanted[i]) << i;
       }
     }
   }
