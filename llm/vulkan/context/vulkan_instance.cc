@@ -1,6 +1,7 @@
 #include "llm/vulkan/context/vulkan_instance.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "error/error.h"
@@ -345,6 +346,12 @@ void VulkanInstance::destroy() {
         vkGetInstanceProcAddr(instance_, "vkDestroyDebugUtilsMessengerEXT"));
     destroy(instance_, messenger_, nullptr);
   }
+  // A process can load NVIDIA's driver (580.159) about 30 times: static TLS of its libraries stays
+  // in use when they are unloaded. The first instance that has a GPU stays, and with it the driver.
+  static std::atomic<VkInstance> kept = VK_NULL_HANDLE;
+  VkInstance none = VK_NULL_HANDLE;
+  const bool has_gpu = std::ranges::any_of(devices_, &VulkanListing::is_hardware_gpu);
+  if (has_gpu && !messenger_ && kept.compare_exchange_strong(none, instance_)) return;
   vkDestroyInstance(instance_, nullptr);
 }
 

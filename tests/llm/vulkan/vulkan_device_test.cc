@@ -27,6 +27,12 @@ TEST_F(VulkanDeviceTest, ListsTheDeviceThatItOpens) {
   EXPECT_GT(device().info().memory_bytes, 0u);
 }
 
+// NVIDIA's driver cannot be loaded and unloaded that often.
+TEST(VulkanDrivers, ListDevicesHoweverOften) {
+  const size_t n_devices = list_vulkan_devices().size();
+  for (int i = 0; i < 60; ++i) ASSERT_EQ(list_vulkan_devices().size(), n_devices) << i;
+}
+
 // `inspect` plans with it, because opening a device takes longer than reading a model's header.
 TEST_F(VulkanDeviceTest, IsPlannedAsItIsOpened) {
   const std::unique_ptr<Device> planned =
