@@ -72,7 +72,7 @@ class Embedder {
   uint32_t dimensions_;
   Operand vectors_;     // f32 [max_sequences, dimensions]
   DenseLayers layers_;  // after the pooling; may be empty
-  Operand pooled_;      // f32 [max_sequences, d_model], with layers
+  Operand pooled_;      // input of the layers, f32 [max_sequences, d_model] (?)
   std::map<std::pair<uint32_t, uint32_t>, ProgramId> programs_;  // by numbers of rows and texts
 };
 

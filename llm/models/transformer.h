@@ -92,8 +92,8 @@ class TransformerStack {
   };
   // The same for `n_sequences` of equal length, or packed, of any length: `starts` as in
   // AttentionParams, u32 [n_sequences + 1]. `rows`, struct Row [n_rows], has the positions for
-  // rotary embeddings and head norms. With `pooled`, what follows the attention of the last layer
-  // is computed for those rows only, in its `x`, and not in x.
+  // rotary embeddings and head norms. With `pooled`, the last layer computes only those rows after
+  // its attention: pooled->x has the result, x does not.
   void emit_bidirectional(DispatchTable& table, uint32_t n_rows, uint32_t n_sequences,
                           const Operand& x, const Operand& starts = {}, const Operand& rows = {},
                           const PooledRows* pooled = nullptr) const;

@@ -101,6 +101,8 @@ void KernelPlanner::combine_experts(const CombineExpertsParams& p) {
 
 void KernelPlanner::pool(const PoolParams& p) {
   require(p.dtype == kDTypeF32 || p.dtype == kDTypeF16, "rows must be f32 or f16");
+  require(p.dtype == kDTypeF32 || (p.kind != kPoolMean && p.normalize == 0),
+          "rows must be f32 to be added or normalized");
   shader(Shader::kPool, {threads(), p.kind, p.normalize, p.dtype, present(2)});
   push_addresses(3);
   push(&p, sizeof p);

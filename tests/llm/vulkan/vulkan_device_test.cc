@@ -27,7 +27,7 @@ TEST_F(VulkanDeviceTest, ListsTheDeviceThatItOpens) {
   EXPECT_GT(device().info().memory_bytes, 0u);
 }
 
-// NVIDIA's driver cannot be loaded and unloaded that often.
+// A process can load NVIDIA's driver only about 30 times, see VulkanInstance::destroy().
 TEST(VulkanDrivers, ListDevicesHoweverOften) {
   const size_t n_devices = list_vulkan_devices().size();
   for (int i = 0; i < 60; ++i) ASSERT_EQ(list_vulkan_devices().size(), n_devices) << i;
